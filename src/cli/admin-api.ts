@@ -57,7 +57,7 @@ export async function askAdmin(
 }
 
 /**
- * The meaning of an answer that is no success, and what to do.
+ * Explains an answer without success, and says what to do.
  * @param policy the policy that the request names
  */
 export async function adminProblemText(
@@ -150,6 +150,6 @@ export async function fetchExplanation(api: AdminApi, body: object): Promise<rea
   );
 }
 
-/** The option that gives a field of the body. */
+/** The command-line option that sets a field of the request body. */
 const optionOf = (field: string): string =>
   field.startsWith("attributes") ? field.replace("attributes.", "--attribute ") : `--${field}`;

@@ -11,7 +11,7 @@ await runCommand(async () => {
   if (argument === "console") return buildConsole();
   if (argument === "playground") return console.log(`The playground is ${await buildPlayground()}`);
   if (argument !== "package") throw new CommandError(`Expected console, playground or package, got "${argument}".`);
-  // It loads rolldown, which the others do not need.
+  // Imported here because it loads rolldown, which the other builds do not need.
   const { buildPackage } = await import("./package-build.ts");
   return buildPackage();
 });

@@ -37,7 +37,7 @@ export function parseCommandLine<const O extends CommandOptions>(options: O, com
 }
 
 /**
- * As `parseCommandLine`, for a command that also accepts one argument, which is undefined if it is missing.
+ * Like `parseCommandLine`, for a command that also accepts one argument. The argument is undefined if it is missing.
  * @param placeholder the argument in the help text, such as `<version>`
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options

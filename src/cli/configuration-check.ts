@@ -115,7 +115,7 @@ function secretProblems(
   );
 }
 
-/** One line if the platform lacks features with this compatibility date. */
+/** One line if the compatibility date is too old for features that the Worker uses. */
 function dateProblems({ wrangler, source: { file } }: Settings): string[] {
   const { compatibility_date: date, compatibility_flags: flags } = wrangler;
   // The flag alone enables the latest of the features.
@@ -134,8 +134,8 @@ function environmentProblems({ source: { file, environment } }: Settings, config
 }
 
 /**
- * Lines about the control plane and `[assets]`, and one if a deployment has tokens of the admin API but no host for the
- * console. A local run has both.
+ * Lines about the control plane and `[assets]`. Another line if a deployment has tokens of the admin API but no host
+ * for the console; a local run always has both.
  */
 function adminWarnings(settings: Settings, { host }: AdminSettings): string[] {
   const { wrangler, vars, uploadedSecrets, requiredSecrets, source } = settings;

@@ -58,7 +58,8 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     },
     plugins: [...workerNames.map((name) => workerModule(name, workerUrl(name), "module")), stylesOfLaterViews],
   });
-  // The style sheet of the page has the styles of all other views, which esbuild also writes for each view.
+  // The style sheet of the page contains the styles of all later views, so the files that esbuild writes for each view
+  // are not needed.
   for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
     rmSync(join(assets, file));
   }
@@ -154,7 +155,10 @@ const stylesOfLaterViews: Plugin = {
   },
 };
 
-/** The modules of the entry point and of the first view, which browsers would otherwise find one after the other. */
+/**
+ * The modules of the entry point and of the first view. The page preloads them, so that browsers need not discover them
+ * one after the other.
+ */
 function firstModules({ outputs: files }: Metafile): readonly string[] {
   const first = new Set(["main.tsx", "overview/view.tsx"].map((file) => `src/console/app/${file}`));
   const found = new Set<string>();

@@ -81,7 +81,7 @@ export function examplePolicy({ policies, selfPolicies }: Config): Policy | unde
 /** A client of the local Worker. */
 interface ExampleClient {
   readonly address: string;
-  /** The value of its headers, cookies and query parameters that are part of a key. */
+  /** The value that the client sends in each header, cookie and query parameter that is a key part. */
   readonly value: string;
 }
 

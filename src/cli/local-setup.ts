@@ -28,7 +28,7 @@ export function localSetup(settings: Settings, demoOrigin: string): LocalSetup {
   const variables = withLocalAdminHost(settings, {
     ...own,
     ...(hasDemoOrigin && { ORIGIN: demoOrigin }),
-    // A local Worker has so few keys that a part of them shows nothing.
+    // Sample every key: a local Worker has too few keys for a sample of them.
     SAMPLE: own["SAMPLE"] || "1/1",
     ...(hasDemoLimits && { ...demoLimits, REVEAL: own["REVEAL"] || "admins" }),
   });
@@ -57,7 +57,7 @@ function withLocalAdminHost(
     : { ...variables, ADMIN_HOST: localAdminHost };
 }
 
-/** Whether every request to the local Worker has one host, whatever its `Host` field says. */
+/** Whether all requests to the local Worker have the same host, whatever their `Host` field says. */
 const hasFixedHost = (
   { dev, route, routes }: Unstable_Config,
   { ORIGIN }: Readonly<Record<string, unknown>>,

@@ -25,7 +25,7 @@ devEnv.on("reloadComplete", ({ config }: { config: object }) => {
     report(requestIds.get(config) ?? latest, null),
   );
 });
-// wrangler has printed the error. After an edit of the code, it builds again when the code changes.
+// wrangler has printed the error, and builds again when the code changes.
 devEnv.on("buildFailed", (event: { reason: string }) => {
   if (isPending && !isRebuildFailure(event)) report(latest, "The Worker could not be built.");
 });

@@ -14,7 +14,7 @@ interface LocalWorkerOptions {
   readonly port: number;
   /** The name of an environment; empty for the top level. */
   readonly environment: string;
-  /** The folder of the counters; null for wrangler's own folder beside its configuration. */
+  /** The folder that stores the counters; null for wrangler's own folder next to its configuration. */
   readonly persistTo: string | null;
 }
 
@@ -107,7 +107,7 @@ export class LocalWorker {
     try {
       if (this.#child.pid !== undefined) process.kill(-this.#child.pid, signal);
     } catch {
-      // The group is gone: what was wanted.
+      // The process group has already ended.
     }
   }
 }

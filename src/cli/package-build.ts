@@ -15,7 +15,7 @@ const packageFolder = join(root, "lib");
 const packagedConsole = join(packageFolder, "console");
 /** `src/sdk/package/tsconfig.json` names this folder. */
 const declarationFolder = join(root, "dist/declarations");
-/** Below `packageFolder`: modules that only export a chunk, which the package does not need. */
+/** A folder below `packageFolder` for entry modules that only re-export a chunk. The package does not need them. */
 const sourceEntries = "sources";
 const tsc = join(root, "node_modules/typescript/bin/tsc");
 
@@ -30,7 +30,7 @@ export const packageSubpaths = (): string[] =>
     .filter((name) => name !== rootEntry)
     .toSorted();
 
-/** The entry of `headgate` itself, whose error names the subpath to import. */
+/** The entry of `headgate` without a subpath, which throws an error that names the subpath to import. */
 const rootEntry = "index";
 
 /** Replaces the files of an earlier build. */
@@ -41,7 +41,7 @@ export async function buildPackage(): Promise<void> {
     buildConsoleIn(packagedConsole),
     buildDeclarations(),
   ]);
-  // The middleware serves the admin API, and not `/check`.
+  // The package has no `/check` over HTTP, so it needs no document for it.
   rmSync(join(packagedConsole, "openapi/check.json"));
   const licenses = licensesOf([modules, ...ofConsole]);
   writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licenses);

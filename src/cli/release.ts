@@ -97,7 +97,7 @@ function uncommittedPaths(): string[] {
 function problemsOf(notes: string, current: string, version: string): string[] {
   const paths = uncommittedPaths();
   const branch = git("rev-parse", "--abbrev-ref", "HEAD");
-  // A minor version may have breaking changes below 1.0.0, and a major version from then on.
+  // Breaking changes need a new minor version below 1.0.0, and a new major version from 1.0.0 on.
   const [bump, parts] = current.startsWith("0.") ? ["minor", 2] : ["major", 1];
   const isBumped = current.split(".", parts).join(".") !== version.split(".", parts).join(".");
   const isBreaking = /\*\*Breaking\*\*|^### Removed$/m.test(notes);
@@ -153,7 +153,7 @@ async function pack(version: string, notes: string): Promise<string> {
   return `Packed v${version} into ${folder}:\n  ${sum}  ${file}`;
 }
 
-/** Fails when the program fails, or when this process was asked to stop. It returns after the program ended. */
+/** Runs a program until it ends. Fails when the program fails, or when this process was asked to stop. */
 async function run(program: string, ...words: readonly string[]): Promise<void> {
   stop.signal.throwIfAborted();
   const child = spawn(program, words, { stdio: "inherit", signal: stop.signal });

@@ -33,7 +33,10 @@ export interface Settings {
   readonly ignoredDevVars: readonly string[];
 }
 
-/** Secrets that a local Worker gets from `.dev.vars` although `[secrets]` does not list them: deployments need none. */
+/**
+ * Secrets that a local Worker reads from `.dev.vars` even if `[secrets]` does not list them, because deployments can
+ * lack them.
+ */
 const optionalSecrets: readonly string[] = ["ADMIN_TOKENS"];
 
 /** @throws CommandError when the configuration cannot be read or has no such environment */
@@ -92,7 +95,7 @@ function placeholderFor(name: string): unknown {
   return isKnownVariable(name) && !textSecrets.has(name) ? null : text;
 }
 
-/** Secrets that accept any visible text. */
+/** Secrets for which any visible text is valid. */
 const textSecrets: ReadonlySet<string> = new Set([
   "KEY_SECRET",
   "CHECK_TOKENS",
@@ -154,7 +157,7 @@ function readLocalSecrets({ vars, secrets }: Unstable_Config, source: Configurat
   const { file, environment } = source;
   const env = environment === "" ? undefined : environment;
   const present = readDevVars(source);
-  // Unset ones are not listed, because wrangler warns of a listed secret that is missing.
+  // Only optional secrets with a value are listed: wrangler warns of a listed secret that is missing.
   const optional = optionalSecrets.filter((name) => present[name]);
   const listed = secrets && { ...secrets, required: [...(secrets.required ?? []), ...optional] };
   const bindings = unstable_getVarsForDev(file, undefined, vars, env, true, listed);

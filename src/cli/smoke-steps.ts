@@ -12,7 +12,7 @@ export interface SmokeTarget {
   readonly adminUrl: URL | null;
   readonly checkPath: string;
   readonly adminPath: string;
-  /** The path of a request to the proxy; null for "/", to which no policy need apply. */
+  /** The path of a request to the proxy; null for "/", where a policy may or may not apply. */
   readonly path: string | null;
   /** A token of `/check`; null if unknown. */
   readonly token: string | null;
@@ -31,7 +31,7 @@ type Send = (url: URL, request: SentRequest) => Promise<ReceivedAnswer>;
 /** Returns what it observed. It ends with a `StepEnd` if it fails or is skipped. */
 type SmokeStep = (deployment: SmokeTarget & ReturnType<typeof callsTo>) => Promise<string>;
 
-/** No other step runs unless the first one passes. */
+/** If the first step fails, no other step runs. */
 export const smokeSteps: Readonly<Record<string, SmokeStep>> = {
   health: async ({ checkPath, ask }) => {
     const answer = await ask(`${checkPath}/health`);
@@ -76,7 +76,7 @@ export const smokeSteps: Readonly<Record<string, SmokeStep>> = {
     const query = queryOf(policy, key);
     const first = await askCheck(query);
     if (first.status === 422) {
-      // The policy needs another key: a mistake only if the user named the policy or the key.
+      // The policy needs another form of key. This is the user's mistake only if the user named the policy or the key.
       const errors = shownErrors(first);
       require(policy === null && named.length === 0, errors);
       skip(`${errors}; name a key that nobody uses with --policy and --key`);
@@ -243,7 +243,7 @@ export function printable(text: string): string {
   return visible.length > mostPrinted ? `${visible.slice(0, mostPrinted)}…` : visible;
 }
 
-/** The limits in the RateLimit fields. They must be well-formed, and must not contradict one another. */
+/** Reads the limits in the RateLimit fields. Fails the step if the fields are malformed or contradict one another. */
 export function sentLimits(headers: Headers) {
   const policies = itemsOf(headers, "RateLimit-Policy");
   const limits = itemsOf(headers, "RateLimit");
@@ -254,7 +254,7 @@ export function sentLimits(headers: Headers) {
     const limit = limits.get(name);
     const quota = count(policy, "q", name);
     const windowSeconds = policy.has("w") ? count(policy, "w", name) : null;
-    /** Null if only `RateLimit-Policy` lists the limit. */
+    /** Null if `RateLimit` does not list the limit. */
     const remaining = limit === undefined ? null : count(limit, "r", name);
     require((remaining ?? 0) <= quota, `"${name}" has r=${remaining}, which exceeds q=${quota}`);
     const resetSeconds = limit?.has("t") === true ? count(limit, "t", name) : 0;
@@ -324,7 +324,7 @@ function remainingIn(answer: ReceivedAnswer): number {
   return Math.min(...counts);
 }
 
-/** An address for documentation (RFC 3849), which no client has. It is a valid value of every key part. */
+/** A random documentation address (RFC 3849), which no client has. It is a valid value of every key part. */
 function randomKey(): string {
   const [first = "", second = ""] = randomBytes(4).toString("hex").match(/.{4}/g) ?? [];
   return `2001:db8:${first}:${second}::1`;

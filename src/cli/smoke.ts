@@ -104,7 +104,7 @@ function serverUrl(text = ""): URL {
   throw new CommandError(`Expected https, or http on this machine, got "${text}".`);
 }
 
-/** A host has the protocol and the port of the deployment. */
+/** The URL of the console's host, with the protocol and the port of the deployment. */
 function adminUrl(host: string | undefined, { protocol, port }: URL): URL | null {
   if (host === undefined) return null;
   const ownPort = port === "" || /:\d+$/.test(host) ? "" : `:${port}`;

@@ -9,7 +9,9 @@ import { asText } from "../validation/problems.ts";
 
 const maxNamedPolicies = 5;
 
-/** @param isKept whether the problems are those of an edit that does not take effect */
+/**
+ * @param isKept whether the problems are those of a rejected edit, so that the previous configuration stays in effect
+ */
 export function problemsMessage(problems: readonly string[], isKept = false): string {
   const title = `The configuration has problems${isKept ? ", so the previous one stays in effect" : ""}:`;
   return [title, ...problems.map((problem) => `  ${problem}`)].join("\n");
@@ -132,7 +134,7 @@ export class DryRunLines {
     this.#print = print;
   }
 
-  /** Returns false for a line that is no would-be denial, which is left to the caller. */
+  /** Counts or prints a would-be denial. Returns false for any other line, which the caller must print. */
   takes(line: string): boolean {
     if (!line.startsWith('{"event":"dry-run-denied"')) return false;
     const event = jsonOrNull(line);
@@ -154,7 +156,9 @@ export class DryRunLines {
     setTimeout(() => this.#summarize(), summaryPauseMs).unref();
   }
 
-  /** The next would-be denial of a policy without one in the meantime is a full line again. */
+  /**
+   * Prints a summary for each policy. After a pause without would-be denials, the next one is printed in full again.
+   */
   #summarize(): void {
     for (const [policy, { requests, keys }] of this.#counted) {
       if (requests === 0) this.#counted.delete(policy);

@@ -53,7 +53,7 @@ export function policyToml(policy: TomlPolicy): string[] {
   ];
 }
 
-/** Comments on a filter that a policy cannot express. */
+/** TOML comments about the filter of the log, which a policy cannot express. */
 function filterComments(filter: LogFilter | null): string[] {
   const match = filter?.match ?? [];
   const texts = match.map(({ text }) => plain(text)).join(" or ");
@@ -127,7 +127,10 @@ function secondHalfLines({ advice, secondHalf, wholeCause }: CheckedAdvice): str
   );
 }
 
-/** The part of the traffic that every other result is about, and the check, which is null when the whole was used. */
+/**
+ * The part of the traffic that the limit was chosen from, and the check on the second half. The check is null when the
+ * limit was chosen from the whole traffic.
+ */
 const halfFacts = ({ chosenFrom, secondHalf: half }: CheckedAdvice): object => ({
   chosenFrom: {
     from: new Date(chosenFrom.source.fromMs).toISOString(),
@@ -185,7 +188,6 @@ const headings = {
   wait: "Too little data",
 } as const;
 
-/** The recommended candidate. */
 function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {
   if (recommendation.kind === "global") return global;
   return recommendation.kind === "recommended" ? (candidates[recommendation.candidate] ?? null) : null;

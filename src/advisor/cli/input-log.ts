@@ -20,7 +20,7 @@ const standardInput = "-";
 /** Receives the name of a log, and the share of its bytes that are read; null when its size is unknown. */
 type LogProgress = (name: string, share: number | null) => void;
 
-/** More unreadable lines at the begin of all logs end the command. */
+/** The command ends when it finds this many unreadable lines before the first request. */
 const mostUnreadFirst = 10_000;
 const chunkBytes = 1_048_576;
 
@@ -63,7 +63,7 @@ async function readLogFile(file: string, timelines: LogTimelines, onProgress: Lo
   }
 }
 
-/** Whether the logs are of another kind, so that reading on would take long and give nothing. */
+/** Whether the files are probably no access logs: many lines are unreadable, and none has a request. */
 const isUnreadable = ({ requests, logs }: LogTimelines): boolean =>
   requests === 0 && logs.reduce((sum, { unread }) => sum + unread, 0) >= mostUnreadFirst;
 
@@ -84,7 +84,10 @@ function fileSize(file: string): number | null {
   }
 }
 
-/** Files that begin with these bytes. Null: unpacked here. */
+/**
+ * The first bytes of compressed files. `advice` says how to decompress them; null for a format that the command
+ * decompresses.
+ */
 const formats: readonly { readonly magic: readonly number[]; readonly advice: string | null }[] = [
   { magic: [0x1f, 0x8b], advice: null },
   {
@@ -223,7 +226,7 @@ const logFacts = ({ name, line: lines, read, unread, firstUnread, ...log }: Coun
   firstSkipped: firstUnread.slice(0, 10),
 });
 
-/** @throws CommandError when no log has a request, or the lines of one are in a wrong order */
+/** @throws CommandError when no log has a request, or when most lines of a log are out of order */
 function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[], isFiltered: boolean): void {
   const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
   if (disordered !== undefined) {
@@ -256,7 +259,7 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
   );
 }
 
-/** Lines are left out by a filter, or because they are messages of a Worker. */
+/** A filter leaves out requests. Without a filter, only the messages of a Worker are left out. */
 const leftOutText = (leftOut: number, isFiltered: boolean): string =>
   isFiltered
     ? `--match and --status leave out ${countOf(leftOut, "request")}`

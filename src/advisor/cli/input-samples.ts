@@ -54,7 +54,7 @@ export async function readSampledTraffic({ url, policy }: SamplesChoice, values:
   };
 }
 
-/** The limits of the answer are those that the engine of the server runs. */
+/** Not a full check: the engine of the server already runs these limits. */
 const isLimits = (value: unknown): value is readonly Limit[] =>
   Array.isArray(value) && value.every((limit) => isRecord(limit) && "windowMs" in limit);
 

@@ -1,4 +1,4 @@
-/** The traffic that a command replays, with what was read of it, and how far the command is. */
+/** Reads the traffic that a command replays, describes what was read, and shows the progress. */
 import type { LogFilter, TrafficChoice, TrafficValues } from "./input-options.ts";
 import { clockText, countOf } from "./report-text.ts";
 import { deniedArrivals } from "../replay/recording.ts";
@@ -43,11 +43,11 @@ export interface ReadTraffic {
   readonly timelines: Timelines;
   /** The lines and keys that were read, for people. */
   readonly lines: readonly string[];
-  /** The same for programs. */
+  /** The facts of `lines`, for programs. */
   readonly facts: Readonly<Record<string, unknown>>;
   /** The parts of the key, as the configuration writes them. */
   readonly keyParts: readonly string[];
-  /** The names among them that are fields of a log and not key parts. */
+  /** Those of `keyParts` that are fields of a log and not key parts. */
   readonly keyFields: readonly string[];
   /** Which requests of a log are read; null for samples. */
   readonly filter: LogFilter | null;

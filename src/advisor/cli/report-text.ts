@@ -2,7 +2,7 @@
 import { waitText } from "../../strategies/index.ts";
 import type { DeniedKey } from "../replay/result.ts";
 
-/** Prints lines as text, and facts as JSON. */
+/** Prints lines as text, and an object as JSON. */
 export function printReport(report: readonly string[] | object): void {
   // A reader such as head may close the pipe before the end.
   process.stdout.on("error", (error) => {

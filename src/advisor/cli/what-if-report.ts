@@ -66,7 +66,7 @@ const firstRow = ({ label, withoutRetries: result }: ReplayedSet): string[] => [
   burstText(greatest(result.admittedPerSecond.counts)),
 ];
 
-/** The decisions of the deployment, which include bans and decisions without its object. */
+/** The decisions of the deployment. This includes bans, and decisions that an isolate made without the object. */
 function recordedRow(timelines: Timelines): string[] {
   const { keys, firstRow: rows, outcome } = timelines;
   let denied = 0;

@@ -5,8 +5,9 @@ import { scalarText } from "../../policy/request.ts";
 const namesOf = (text: string): readonly LogFieldName[] => text.split(" ").map(fieldName);
 
 /**
- * Names of one format come before the usual ones: `time` of Traefik is the second in which the line was written. nginx writes
- * `msec` beside its times in whole seconds. `date` is last, because it can be a day without a time.
+ * Names that only one format uses come before common names. Traefik's `time` is only the second in which the line was
+ * written. nginx writes `msec` in addition to its times in whole seconds. `date` is last, because it can be a day
+ * without a time.
  */
 export const timeFields = namesOf(
   "timestamp(ms) startutc startlocal time timestamp @timestamp ts datetime msec time_iso8601 time_local start_time starttime edgestarttimestamp eventtimestamp eventtimestampms date",
@@ -23,7 +24,7 @@ export const statusFields = [
   nestedName("$workers", "event", "response", "status"),
 ];
 
-/** Workers Logs has a record of this type for each request, and others for its messages. */
+/** Workers Logs writes one record of this type for each request. Log messages have records of other types. */
 export const recordTypeField = nestedName("$metadata", "type");
 export const requestRecord = "cf-worker-event";
 
@@ -38,11 +39,11 @@ export const forwardedFields = [
   nestedName("requestheaders", "x-forwarded-for"),
   ...namesOf("http_x_forwarded_for x_forwarded_for x-forwarded-for request_x-forwarded-for"),
 ];
-/** The client of Envoy's connection, which may be a proxy. */
+/** The peer of Envoy's connection, which may be a proxy and not the client. */
 const connectionFields = namesOf("downstream_remote_address");
 const ownHeader = nestedName("headers", "cf-connecting-ip");
 
-/** For a log without named key parts. */
+/** The fields that identify the client, for a command without key parts. */
 export const keyFields = [
   ...namesOf(`key ip ${addresses} client user user_id userid`),
   ownHeader,

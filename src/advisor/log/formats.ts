@@ -45,7 +45,7 @@ function parseCommon(line: string): CommonLine | null {
 const placesIn = (part: "head" | "rest", names: readonly string[]) =>
   names.map((name, index) => [name, { part, group: index + 1 }] as const);
 
-/** By field, in nginx's names: the expression that has it, and its group. */
+/** Maps each field, by nginx's name, to the regular expression and the group that match it. */
 const commonFields = new Map([
   ...placesIn("head", ["host", "remote_addr", "remote_user", "time_local"]),
   ...placesIn("rest", [
@@ -272,10 +272,10 @@ export function parseLine(line: string): LogLine | null {
 }
 
 /**
- * Reads lines of all formats, which may be mixed. Returns a text with the reason if a line cannot be read, and null for
- * a header or for a row that continues in the next line.
- * @param times the known fields for the time. The header of a table must name at least one
- * @param accepted what is expected of a line that no format fits
+ * Reads lines of all formats, which may be mixed. Returns the reason as a text if a line cannot be read, and null for a
+ * header or for a row that continues in the next line.
+ * @param times the names of fields that may have the time. The header of a table must name at least one
+ * @param accepted the expected forms, for the error about a line in an unknown format
  */
 export function lineParser(
   times: readonly LogFieldName[],

@@ -20,7 +20,7 @@ const acceptedInstant =
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec";
 const clockForm = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-])(\d\d):?(\d\d))?$/;
 
-/** The latest time: logs have many lines for one second. */
+/** A cache of the last time that was read: many lines of a log have the same second. */
 let latest: { readonly text: string; readonly atMs: number | null } = { text: "", atMs: null };
 
 /** A time of the common log format; null for any other text. Without an offset it is in UTC. */
@@ -51,7 +51,10 @@ export const isCalendarDate = (date: string): boolean => isDayOfMonth(Date.parse
 /** An ISO 8601 time. A space may stand for its T. */
 const isoForm = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i;
 
-/** Each unit of a number since 1970 begins here. Smaller numbers are seconds. */
+/**
+ * The units of a number since 1970, from nanoseconds to seconds, each with the smallest number that is read in this
+ * unit.
+ */
 const instantUnits = [
   { from: 1e17, perMs: 1e6 },
   { from: 1e14, perMs: 1e3 },
@@ -97,11 +100,11 @@ export interface LoggedRequest {
   readonly atMs: number;
   readonly key: string;
   readonly cost: number;
-  /** The server answered with 429. */
+  /** Whether the server answered with status 429. */
   readonly wasDenied?: boolean;
 }
 
-/** The key of a line or a part of it, or the reason why the line has none. */
+/** The key of a line, or a part of the key; or the reason why the line has none. */
 export type LineKey = { readonly key: string } | { readonly reason: string };
 
 /** Which fields of a line are its time, its key and its cost. */

@@ -34,7 +34,7 @@ import { type LineKey, missingField, quoted } from "./line-reader.ts";
 export interface LogKey {
   /** The parts as the configuration writes them. A field that is not a key part has its own name. */
   readonly parts: readonly string[];
-  /** The names among them that are fields and not key parts. */
+  /** Those of `parts` that are fields and not key parts. */
   readonly fields: readonly string[];
   readonly keyOf: (line: LogLine) => LineKey;
   /** How many lines had a list of addresses. */
@@ -96,10 +96,10 @@ function keyOf(line: LogLine, readers: readonly PartReader[]): LineKey {
   return { key: values.length === 1 ? (values[0] ?? "") : values.map(listed).join(", ") };
 }
 
-/** A value that cannot be confused with several values. */
+/** Quotes a value that contains a comma or a quotation mark, so that the list of values stays unambiguous. */
 const listed = (value: string): string => (/[,"]/.test(value) ? JSON.stringify(value) : value);
 
-/** The settings of a policy that states none. Addresses in a log have passed the trusted proxies. */
+/** The default settings of a policy. A server behind trusted proxies has already resolved the addresses in its log. */
 const settings: KeySettings = {
   name: "",
   addresses: { ipv6Prefix: 64, trustedProxies: null },

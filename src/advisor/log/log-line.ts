@@ -50,7 +50,9 @@ export const lineOf = (fields: ReadonlyMap<string, string>): LogLine => ({
   valueOf: ({ text }) => fields.get(text),
 });
 
-/** Objects whose fields are read like those of the line. The last two are those of `wrangler tail` and Workers Logs. */
+/**
+ * Objects in the line whose fields count as fields of the line. The last two stand in `wrangler tail` and Workers Logs.
+ */
 const holders = [
   nestedName("request"),
   nestedName("httprequest"),
@@ -64,7 +66,7 @@ interface Spellings {
 }
 
 export class JsonLine implements LogLine {
-  /** Those of the latest line: most lines of a log have the same names. */
+  /** The field names of the latest line, kept because most lines of a log have the same ones. */
   static #latest: Spellings = { names: [], byLowerCase: new Map() };
   readonly names: readonly string[];
   readonly #fields: Readonly<Record<string, unknown>>;

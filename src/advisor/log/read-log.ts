@@ -103,13 +103,13 @@ export interface LogBudget {
   readonly keys: number;
 }
 
-/** About 600 MB while the timelines are made. */
+/** These numbers take about 600 MB of memory while the timelines are made. */
 const defaultLogBudget: LogBudget = { arrivals: 8_000_000, keys: 1_000_000 };
 
 /** Servers write a line when its request ends, so later lines can have earlier times. */
 const mostDisorderMs = 3_600_000;
 const longestQuote = 200;
-/** The times of fewer requests can be whole seconds by chance. */
+/** With fewer requests, all times can be whole seconds by chance. */
 const leastOfSeconds = 10;
 /** A sample of fewer keys would say little. */
 const leastKeys = 100;
@@ -141,9 +141,12 @@ export class CountedLog extends LineCounts {
 export class LogTimelines {
   /** One key in this many is kept. */
   oneKeyIn = 1;
-  /** Whether the rest of the log is left out, because few keys have more requests than memory allows. */
+  /**
+   * Whether the rest of the log is ignored, because even the fewest allowed keys have more requests than fit into
+   * memory.
+   */
   isFull = false;
-  /** Lines of all logs that gave a request. */
+  /** The number of lines with a request, in all logs. */
   requests = 0;
   readonly logs: CountedLog[] = [];
   readonly #readLine: LineReader;

@@ -78,7 +78,7 @@ class JsonDepth {
   }
 }
 
-/** Lines, and objects that begin with a line of an opening brace. */
+/** Passes on single lines, and joins the lines of an object that begins with an opening brace on a line of its own. */
 class ObjectLines implements LineReceiver {
   readonly #receiver: LineReceiver;
   readonly #longest: number;
@@ -123,7 +123,7 @@ class ObjectLines implements LineReceiver {
     this.#length = 0;
   }
 
-  /** Passes on the lines of an object without an end one by one. */
+  /** Passes on the lines of an unfinished object one by one. */
   end(): void {
     const lines = this.#open;
     this.#forget();

@@ -23,7 +23,7 @@ function mixed(state: number): number {
   return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
 }
 
-/** A slot can become free long before its lease ends: the response states this wait. */
+/** The wait for a slot that responses state. A slot can become free long before its lease expires. */
 const slotWaitMs = 1_000;
 
 /** The wait after a denial: as exact as the limits know it, and 1 s for a slot. Null: the request never fits. */
@@ -43,7 +43,7 @@ export const obeyedWaitMs = (waitMs: number): number => Math.max(1, Math.ceil(wa
 
 interface Timed {
   readonly atMs: number;
-  /** The order of items of one instant. */
+  /** Orders the items that have the same instant. */
   readonly order: number;
 }
 

@@ -15,8 +15,8 @@ import {
 const notDenied = -1;
 
 /**
- * Begins with all arrivals admitted and takes the denied ones off, so that an admission costs nothing. Keys come one after
- * the other.
+ * Counts the decisions of a replay, one key after the other. It starts with all arrivals admitted and subtracts the
+ * denied ones, because an admission is the frequent case and then costs no time.
  */
 export class DecisionTally {
   readonly timelines: Timelines;
@@ -67,7 +67,7 @@ export class DecisionTally {
     return this.#deniedSinceMs !== notDenied;
   }
 
-  /** An admission ends the time for which the key is denied. Only needed while `isDenying`. */
+  /** Ends the time for which the key is denied. Only needed while `isDenying`. */
   admit(atMs: number): void {
     if (!this.isDenying) return;
     this.#endDenial(Math.min(atMs, this.#deniedUntilMs));
@@ -90,7 +90,7 @@ export class DecisionTally {
     this.#addLater((this.timelines.atMs[row] ?? 0) + delayMs);
   }
 
-  /** The arrival does not reach the origin in its second. */
+  /** Removes the arrival from the second in which it came. */
   #takeOff(row: number): void {
     const second = this.#seconds.ofRow[row] ?? 0;
     this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
@@ -138,7 +138,10 @@ export class DecisionTally {
     if (this.isDenying) this.#endDenial(this.#deniedUntilMs);
   }
 
-  /** Measures what the limits admitted of the key if its arrivals were decided as they came, each at its cost. */
+  /**
+   * Measures the most units that each limit admitted to the key, if all its arrivals were decided at once and at their
+   * cost.
+   */
   measureArrivals(): void {
     const { firstRow, atMs, cost } = this.timelines;
     const [from = 0, to = 0] = [firstRow[this.#key], firstRow[this.#key + 1]];
@@ -152,7 +155,7 @@ export class DecisionTally {
     }
   }
 
-  /** Keeps the units if no key so far was admitted more by the limit. */
+  /** Records the units if they are the most that this limit admitted to any key so far. */
   offerMost(index: number, units: number): void {
     const most = this.#most[index];
     if (most !== undefined && units > most.units) this.#most[index] = { ...most, units, key: this.#key };

@@ -80,7 +80,7 @@ function typicalReservation(
 /** The lower one of two in the middle. */
 const median = (values: Float64Array): number | null => values.toSorted()[(values.length - 1) >> 1] ?? null;
 
-/** The decisions until the next yield. */
+/** How many decisions may run before the next yield. */
 export interface StepBudget {
   left: number;
 }
@@ -102,7 +102,7 @@ interface OpenReservation {
   readonly ttlMs: number;
   readonly spentAtMs: number;
   readonly settledAtMs: number;
-  /** When it was made or last renewed. */
+  /** When the reservation was made or last renewed. */
   readonly heldAtMs: number;
 }
 
@@ -215,7 +215,7 @@ export class KeyEvents {
         return isLeft;
       });
       if (settled.length === 0) break;
-      // Requests that were allowed need refunds; those that were denied need additional charges.
+      // Pending requests that were allowed need refunds first. Those that were denied need additional charges first.
       settled.sort((a, b) => a.actualCost - a.cost - (b.actualCost - b.cost));
       const next = allowed.length > 0 ? settled.shift() : settled.pop();
       if (next !== undefined) this.#meter.settle(next, nowMs);
@@ -226,7 +226,7 @@ export class KeyEvents {
     }
   }
 
-  /** Returns the reservation if it is settled at this very instant. */
+  /** Decides the request. Returns its reservation if it is settled at the same instant. */
   #decide(request: Request): OpenReservation | null {
     const tally = this.#tally;
     const { atMs, row, retry, reservation } = request;

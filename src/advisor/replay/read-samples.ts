@@ -20,7 +20,10 @@ export interface SamplesHeader {
   readonly sample: string;
   /** One key in this many is sampled. */
   readonly oneKeyIn: number;
-  /** Arrivals of sampled keys that were recorded, that a beat had no room for, and that storage had no room for. */
+  /**
+   * Arrivals of sampled keys: those recorded (`arrivals`), those that did not fit into a beat (`lost`), and those that
+   * did not fit into storage (`dropped`).
+   */
   readonly arrivals: number;
   readonly lost: number;
   readonly dropped: number;
@@ -37,7 +40,10 @@ export interface Samples {
   readonly header: SamplesHeader;
   /** The arrivals that the policy's own limits decided. */
   readonly timelines: Timelines;
-  /** Those that overrides and rules of keys decided, too. The same object when there are none. */
+  /**
+   * `timelines`, and also the arrivals that overrides and key rules decided. The same object as `timelines` when there
+   * are none.
+   */
   readonly withOtherLimits: Timelines;
 }
 
@@ -104,7 +110,7 @@ export class SamplesReader {
     }
     const { fromMs, toMs, oneKeyIn, requests, lost } = header;
     const otherLimitsArrivals = this.#other.builder.arrivals;
-    // Storage drops the oldest arrivals first, so dropped ones are no part of the recorded time.
+    // Storage drops the oldest arrivals first, so the recorded time begins after the dropped ones.
     const firstMs = Math.min(this.#own.firstMs, this.#other.firstMs);
     const recordedFromMs = firstMs === Infinity ? fromMs : Math.max(fromMs, firstMs);
     const source: TimelinesSource = {
@@ -214,7 +220,7 @@ class SampledArrivals {
     return true;
   }
 
-  /** Returns whether an unsettled arrival was found. */
+  /** Returns whether an arrival for this settlement was found. */
   settle({ key, spentAtMs, cost, settledAtMs, actualCost }: FoundSettlement): boolean {
     const found = this.#unsettled.get(placeOf(key, spentAtMs, cost))?.shift();
     if (found === undefined) return false;

@@ -18,9 +18,9 @@ export function spreadOverSeconds(timelines: Timelines): Timelines {
 }
 
 /**
- * The same requests at four other choices of instants: all at the start of their second, in even intervals, and two in
- * which neighbouring windows come as close together as their seconds allow. For the last two, the requests of every
- * other window move to the ends of their seconds, and the rest to the starts.
+ * The same requests at four other choices of instants within their seconds. The first puts all at the start of the
+ * second, the second at even intervals. The other two bring neighbouring windows as close together as possible: the
+ * requests of every second window move to the ends of their seconds, and all others to the starts.
  */
 export function otherInstants(timelines: Timelines, windowMs: number): Timelines[] {
   const span = Math.max(1, Math.round(windowMs / secondMs));
@@ -64,7 +64,7 @@ function withinSeconds(timelines: Timelines, offset: Offset): Timelines {
   return { ...timelines, atMs: moved };
 }
 
-/** A smaller share of denials hardly changes the traffic. */
+/** With a smaller share of denials, the recorded traffic is nearly the same as without limits. */
 const leastDenied = 0.01;
 
 const percent = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });

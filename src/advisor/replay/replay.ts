@@ -95,7 +95,7 @@ function* decideKeys(
     else if (obeys || hasSlots || isReserved) yield* new KeyEvents(tally, assumed, key).decide(budget);
     else yield* decideArrivals(tally, key, budget);
     tally.endKey();
-    // A key that is skipped takes about as long as a decision.
+    // Skipping a key takes about as long as one decision.
     budget.left--;
     if (budget.left <= 0) yield timelines.firstRow[key + 1] ?? 0;
   }

@@ -86,7 +86,7 @@ export interface ReplayOptions {
   readonly stepMs?: number;
   /** Whether the decision of each row is kept. Default: false. */
   readonly keepsDecisions?: boolean;
-  /** Whether even keys that cannot be denied are decided. The result is the same, only later. Default: false. */
+  /** Whether keys that cannot be denied are decided too. This is slower and gives the same result. Default: false. */
   readonly decidesEveryKey?: boolean;
 }
 
@@ -95,7 +95,7 @@ export interface ArrivalSeconds {
   /** The beginning of each second, in order of time. */
   readonly startsMs: Float64Array;
   readonly counts: Float64Array;
-  /** By row: the index in `startsMs`. */
+  /** For each row, the index of its second in `startsMs`. */
   readonly ofRow: Uint32Array;
 }
 

@@ -47,7 +47,7 @@ export interface TimelinesSource {
   readonly lostArrivals: number;
   /** Arrivals left out because limits other than the policy's decided them: overrides and key rules. */
   readonly otherLimitsArrivals: number;
-  /** For how long the source keeps arrivals. Default: without end, as a log does. */
+  /** How long the source keeps arrivals. Default: for ever, as a log does. */
   readonly keptMs?: number;
   /** Whether only the second of each arrival is known, and its instant within the second is random. */
   readonly hasWholeSeconds?: boolean;
@@ -113,7 +113,7 @@ export class TimelinesBuilder {
     return row;
   }
 
-  /** Adds the arrivals of a key in other timelines that come before an instant. */
+  /** Adds the arrivals of one key of other timelines, up to `untilMs` (exclusive). */
   addKey({ keys, firstRow, atMs, cost, outcome, reservations }: Timelines, index: number, untilMs = Infinity): void {
     for (let row = firstRow[index] ?? 0; row < (firstRow[index + 1] ?? 0); row++) {
       const at = atMs[row] ?? 0;
@@ -285,7 +285,7 @@ interface Rows {
   /** Exclusive. */
   readonly to: number;
   readonly windowMs: number;
-  /** Nonzero for the rows that count; null: all of them. */
+  /** Nonzero for each row that counts. Null: all rows count. */
   readonly isIncluded: Uint8Array | null;
 }
 

@@ -56,8 +56,8 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
 }
 
 /**
- * Seeks limits per key whose interval is within the goal; if these are not better than one limit for all keys, those whose
- * recorded worst burst is.
+ * Seeks a limit per key whose worst burst meets the goal with its whole interval. If that is no better than one limit
+ * for all keys, it seeks a limit per key whose recorded worst burst meets the goal.
  */
 function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number, Advice> {
   const { source } = traffic.timelines;
@@ -174,7 +174,7 @@ function recommend(traffic: Traffic, goal: Goal, found: readonly SearchOutcome[]
   return { kind: "wait", forMs, reason: waitReason(traffic, goal, facts) };
 }
 
-/** Why no limit meets a goal about shares. */
+/** The reason why no limit meets a goal about shares. */
 function waitCause({ tail }: Traffic, goal: Goal, leastHighOfSuch: number): WaitCause {
   if (goal.kind !== "denied-requests") return "few-keys";
   if (tail.isOfFew) return "few-sizes";
@@ -182,7 +182,7 @@ function waitCause({ tail }: Traffic, goal: Goal, leastHighOfSuch: number): Wait
   return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
 }
 
-/** A sentence about traffic that comes nowhere near a limit. */
+/** A sentence for traffic whose keys all stay far below the limit; empty for other traffic. */
 function headroom({ timelines }: Traffic, goal: Goal, { limits: [limit] }: Candidate): string {
   if (!("mostShare" in goal) || limit === undefined || !isLeast(limit)) return "";
   const most = greatest(peaks(timelines, limit.windowMs));

@@ -28,7 +28,7 @@ const windows = [
   { windowMs: 24 * hourMs, burstWindows: 1, leastUnits: 100 },
 ] as const;
 
-/** Whether this limit is the strictest of its window that the advisor considers for a goal about denials. */
+/** Whether this is the strictest limit of its window that the advisor considers for a goal about denials. */
 export const isLeast = ({ limit, windowMs }: Limit): boolean =>
   windows.some((window) => window.windowMs === windowMs && limit <= window.leastUnits);
 
@@ -101,8 +101,8 @@ export function mostPerSecond(limit: Limit): number {
 const floodSpansMs = [secondMs, minuteMs, hourMs];
 
 /**
- * How much one key gets admitted that was idle and begins to flood: the geometric mean of what it gets in the first second, minute
- * and hour. The limit with the least is the strictest.
+ * The units admitted to a key that was idle and begins to flood: the geometric mean over the first second, minute and
+ * hour. The limit with the least units is the strictest.
  */
 export function admittedFlood(limit: Limit): number {
   const { capacity, units, windowMs } = compiledLimit(limit);
@@ -114,10 +114,13 @@ export function admittedFlood(limit: Limit): number {
   return Math.exp(logs.reduce((sum, each) => sum + each, 0) / logs.length);
 }
 
-/** Candidates of another strategy than the default, or of a less common window, are preferred only when they are this much better. */
+/**
+ * A candidate with a strategy other than the default, or with a less common window, is preferred only if it is better
+ * by this factor.
+ */
 const tolerance = 1.25;
 const commonWindowsMs = new Set([secondMs, minuteMs, hourMs, 24 * hourMs]);
 
-/** The factor by which a measure of a candidate, of which less is better, counts as greater. */
+/** The factor that makes the measures of an unfamiliar candidate count as worse. Smaller measures are better. */
 export const unfamiliarity = ({ strategy, windowMs }: Limit): number =>
   (strategy === defaultStrategy ? 1 : tolerance) * (commonWindowsMs.has(windowMs) ? 1 : tolerance);

@@ -7,7 +7,9 @@ import type { Goal } from "./goal.ts";
 import { type Bound, judged, type JudgedLimit, type Traffic, type TriedLimit, tryLimits } from "./trial.ts";
 
 export interface SearchOutcome {
-  /** The first limit that meets the goal; else the first that is near; else the last limit. */
+  /**
+   * The first limit that meets the goal; without one, the first that is near the goal; without that, the last limit.
+   */
   readonly best: JudgedLimit;
   /** The last limit that was judged. */
   readonly last: JudgedLimit;
@@ -39,7 +41,7 @@ class Search {
     this.#near = limits.length;
   }
 
-  /** The next index to try; null when the search has ended. */
+  /** The next index to try; null at the end of the search. */
   next(): number | null {
     const { length } = this.limits;
     if (this.#far === length - 1) return null;
@@ -54,7 +56,7 @@ class Search {
     }
   }
 
-  /** In growing steps from the guess, then in the middle of what is left. */
+  /** The next index for the bisection: steps from the guess that double, then the middle of the untried range. */
   #between(): number {
     const { length } = this.limits;
     const [far, near, step] = [this.#far, this.#near, this.#step];
@@ -79,7 +81,10 @@ class Search {
   }
 }
 
-/** Searches the families of the default strategy first. The other families begin with the units that are found there. */
+/**
+ * Searches the families of the default strategy first. The search of all other families starts at the units found
+ * there.
+ */
 export function* foundInFamilies(
   traffic: Traffic,
   goal: Goal,
@@ -99,7 +104,7 @@ export function* foundInFamilies(
   const others = families.filter(
     (family) =>
       !first.includes(family) &&
-      // Under limits that protect the origin most keys are denied, so that each replay takes long.
+      // Limits that protect the origin deny most keys, so each replay takes long. Only the best window is searched.
       (goal.kind !== "origin-rate" || family.windowMs === bestWindowMs),
   );
   const sameUnits = ({ windowMs, units }: Family): number =>
@@ -140,7 +145,7 @@ function* searchFamilies(
     });
     if (attempts.length === 0) return searches.map((search) => search.found());
     const limits = attempts.map(({ limit }) => limit);
-    // The number of rounds is not known before. Each takes the same part of what is left.
+    // The number of rounds is not known in advance, so each round advances the progress by a quarter of what is left.
     const shares = [1 - 0.75 ** round, 1 - 0.75 ** (round + 1)] as const;
     const tried = yield* scaled(tryLimits(traffic, goal, limits, bound), shares);
     for (const [place, each] of tried.entries()) {

@@ -50,7 +50,7 @@ export type Recommendation =
   | { readonly kind: "recommended"; readonly candidate: number; readonly reason: string }
   /** One limit for all keys denies fewer requests than any limit for each key. It is `Advice.global`. */
   | { readonly kind: "global"; readonly reason: string }
-  /** The traffic meets the goal without a limit. */
+  /** The traffic meets the goal even without a limit. */
   | { readonly kind: "unneeded"; readonly reason: string }
   /** There is too little data. `forMs`: how much longer to record; null when it cannot be estimated. */
   | { readonly kind: "wait"; readonly forMs: number | null; readonly reason: string };
@@ -60,7 +60,7 @@ export interface Advice {
   /** The strictest first, by strategy and window. */
   readonly candidates: readonly Candidate[];
   readonly recommendation: Recommendation;
-  /** One limit for all keys, if the goal is a rate at an origin; else null. */
+  /** One limit for all keys, if the goal is a rate at an origin; null for any other goal. */
   readonly global: Candidate | null;
   /** Sentences about the shares of this traffic. */
   readonly notes: readonly string[];
@@ -138,7 +138,7 @@ export function parseGoal(text: string): Goal {
 const problem = (text: string, accepted: string): ConfigProblems =>
   new ConfigProblems([{ variable: "goal", field: "", value: text, accepted }]);
 
-/** Whether each word is known, and words such as "more than" stand only beside a negation. */
+/** Whether all words are known. Words such as "more than" are accepted only with a negation. */
 function isPlain(rest: string, words: ReadonlySet<string>, nouns: RegExp): boolean {
   const others = rest.replaceAll(nouns, " ").split(/[\s,:]+/);
   const isKnown = others.every((word) => word === "" || words.has(word));
@@ -164,7 +164,7 @@ function readShare(plain: string, text: string): Goal | null {
   return null;
 }
 
-/** Slightly below the most units of a limit, because greater numbers could round up beyond it. */
+/** Slightly below the largest `limit` of a policy, because greater numbers could round up beyond it. */
 const mostRequests = 999_999_999_999;
 
 function readRate(plain: string, text: string): Goal | null {

@@ -160,7 +160,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   }
   for (const each of [lows, highs, highsOfSuch]) each.sort();
   const value = sumOf(cells, "denied") / requests;
-  // Beside a sample there are other keys, which the requests of all keys bound. Beside a log there may be any.
+  // The number of all requests bounds the keys outside a sample. Nothing bounds the keys that a log does not show.
   const isUnbounded = oneKeyIn === 1 && terms.tail?.isOfFew === true;
   const highEnd = (values: Float64Array): number => Math.min(1, Math.max(value, quantile(values, highPart)));
   return {
@@ -275,7 +275,7 @@ function rates(
   }
 }
 
-/** The greatest sum of the counts of a span; spans begin at multiples of their length. */
+/** The greatest total of any span of this length. Spans begin at multiples of the length. */
 function greatestSum(startsMs: Float64Array, counts: Float64Array, spanMs: number): number {
   let [most, sum, span] = [0, 0, Number.NaN];
   for (let index = 0; index < counts.length; index++) {
@@ -287,7 +287,7 @@ function greatestSum(startsMs: Float64Array, counts: Float64Array, spanMs: numbe
   return most;
 }
 
-/** How many requests the key of a request in the second sends within it, on average. */
+/** For a request drawn from this second: how many requests its key sends within the second, on average. */
 function requestsOfTypicalKey({ keys, firstRow, atMs }: Timelines, fromMs: number): number {
   let [requests, squares] = [0, 0];
   for (let key = 0; key < keys.length; key++) {

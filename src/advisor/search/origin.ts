@@ -10,9 +10,12 @@ import type { Candidate, Estimate, Goal } from "./goal.ts";
 import { worstBurst } from "./interval.ts";
 import { estimatesOf, type Traffic } from "./trial.ts";
 
-/** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
+/**
+ * Up to this rate a sliding log is used, which stores the time of each unit. Buckets take the same memory for any
+ * limit.
+ */
 const mostUnitsOfLog = 1_000;
-/** A year. A sample with few of very many requests would need a window that is too long for a limit. */
+/** A year. If a sample has very few of all requests, the window would be longer than a limit can have. */
 const longestWindowMs = 365 * 86_400_000;
 
 export type OriginGoal = Goal & { readonly kind: "origin-rate" };
@@ -31,7 +34,9 @@ export function isBetter(perKey: Candidate, global: Candidate): boolean {
   return denied < deniedByGlobal || (isOfFew && denied <= mostRequests * deniedByGlobal);
 }
 
-/** Whether more keys send in the same second than may reach the origin, so that no limit per key keeps the rate. */
+/**
+ * Whether more keys send in one second than requests may reach the origin. No limit per key can then ensure the rate.
+ */
 export function isCrowded({ timelines }: Traffic, mostPerSecond: number): boolean {
   const { keys, firstRow, atMs, source } = timelines;
   const keysOfSecond = new Map<number, number>();
@@ -54,9 +59,10 @@ export const unlimitedBurst = ({ timelines }: Traffic): Estimate =>
   worstBurst(timelines, arrivalSeconds(timelines), Infinity);
 
 /**
- * Replays one limit for all keys, and counts its denials by key. If all keys have n times as many requests as those in the
- * timelines, these have as many in n seconds as all have in one, so they are replayed with a window of n seconds. A sample of one
- * key in 16 often has 5 % more or fewer than 1/16 of the requests, so n is the ratio of the requests, if all are counted.
+ * Replays one limit for all keys, and counts its denials by key. If only one in n requests is in the timelines, all
+ * keys send in one second as many requests as these keys send in n seconds. So the limit is replayed with a window of n
+ * seconds. A sample of one key in 16 often has 5 % more or fewer than 1/16 of the requests, so n is computed from the
+ * number of requests where that is known.
  */
 export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generator<number, Candidate> {
   const { timelines, allRequests } = traffic;

@@ -43,7 +43,8 @@ export function recommendedReason(goal: Goal, candidate: Candidate): string {
 }
 
 /**
- * @param most the most units of one key in the limit's window. The limit is the strictest that the advisor considers
+ * The reason for the strictest limit that the advisor considers, where all keys stay far below the limit.
+ * @param most the most units of one key in the limit's window
  */
 export const sparseReason = (most: number, { windowMs }: Limit): string =>
   ` No stricter limit is considered. This traffic needs no limit: no key sends more than ${requestsText(most)} in ${windowWords(windowMs)}.`;
@@ -109,9 +110,9 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
   `No limit is needed to protect the origin at ${requestsText(mostPerSecond)} per second from this traffic: at most ${burstText(burst)} reach it without a limit.`;
 
 /**
- * `few-keys`: a recording of more keys like these would be enough. `few-sizes`: so few keys do not show which kinds of keys
- * there are. `heavy-tail`: keys that are larger than the recorded
- * ones may send much of the traffic. `outside-sample`: keys outside the sample may send much of the traffic.
+ * `few-keys`: a longer recording of similar keys would be enough. `few-sizes`: there are too few keys to show which
+ * kinds of keys exist. `heavy-tail`: keys larger than all recorded ones may send much of the traffic. `outside-sample`:
+ * keys outside the sample may send much of the traffic.
  */
 export type WaitCause = "few-keys" | "few-sizes" | "heavy-tail" | "outside-sample";
 
@@ -125,7 +126,7 @@ interface WaitFacts {
   readonly nearest: Candidate | null;
 }
 
-/** The number of keys in a shorter log says little about that of a longer one. */
+/** A shorter log does not show how many keys a longer one has. */
 const shortLogMs = 86_400_000;
 
 export const nothingRecordedReason = "The timelines hold no requests, so there is nothing to replay.";
@@ -218,7 +219,7 @@ export function notesOf(
 }
 
 const longestLogMs = 90 * 86_400_000;
-/** Keys that hardly grow in number never suffice. */
+/** If the number of keys grows more slowly, a longer recording never has enough. */
 const leastGrowth = 0.05;
 
 /**

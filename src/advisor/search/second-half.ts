@@ -22,14 +22,14 @@ export interface SecondHalf {
 }
 
 /**
- * Why a limit is not chosen from the first half: the halves are too short, or the first half leads to another result than a limit
- * for each key.
+ * Why the limit was chosen from the whole recording: a half is too short, or the advice for the first half is not a
+ * limit per key.
  */
 export type WholeCause = "too-short" | Exclude<Recommendation["kind"], "recommended">;
 
 export interface CheckedAdvice {
   readonly advice: Advice;
-  /** The part of the recording that the advice is about. */
+  /** The part of the recording from which the limit was chosen. */
   readonly chosenFrom: Timelines;
   /** Null: the limit was chosen from the whole recording. */
   readonly secondHalf: SecondHalf | null;
@@ -84,7 +84,7 @@ export function until(timelines: Timelines, untilMs: number): Timelines {
   const { source } = timelines;
   const builder = new TimelinesBuilder();
   for (const index of timelines.keys.keys()) builder.addKey(timelines, index, untilMs);
-  // The requests of a sample are not counted by time.
+  // The number of all requests in a part of the period is unknown for a sample.
   const requests = source.oneKeyIn === 1 ? builder.arrivals : null;
   return builder.finish({ ...source, toMs: untilMs, requests });
 }

@@ -17,7 +17,7 @@ export interface Traffic {
   readonly requestsOfKey: Uint32Array;
   /** All requests that limits like these decide, of keys in the timelines or not; null if unknown. */
   readonly allRequests: number | null;
-  /** When recording began: samples may have begun within the period. */
+  /** When recording began. For samples, this can be later than the start of the period. */
   readonly recordedFromMs: number;
   readonly tail: SizeTail;
   /** The number of keys with at least 10 requests. */
@@ -33,7 +33,7 @@ export function trafficOf(timelines: Timelines): Traffic {
   const { firstRow, keys, source } = timelines;
   const requestsOfKey = requestCounts(timelines);
   const { requests, oneKeyIn, otherLimitsArrivals } = source;
-  // The requests that other limits decide are known for the sampled keys only.
+  // How many requests other limits decided is known for the sampled keys only, so it is scaled up.
   const allRequests = requests === null ? null : requests - oneKeyIn * otherLimitsArrivals;
   let firstMs = source.toMs;
   for (const key of keys.keys()) firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);
@@ -51,7 +51,7 @@ export interface Estimates extends Pick<
   Candidate,
   "deniedShare" | "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"
 > {
-  /** The upper end of `deniedShare`, if keys outside the sample are like those in it. */
+  /** The upper end of `deniedShare`, assuming that keys outside the sample are like those in it. */
   readonly highOfSuchKeys: number;
 }
 
@@ -101,7 +101,7 @@ const spanOf = ({ value, low, high }: Estimate, fewest: Estimate | null, most: E
   high: most?.high ?? high,
 });
 
-/** A key that sends this many times the requests of all keys together is not like these. */
+/** A key with this many times the requests of all keys is so large that it cannot belong to this traffic. */
 const beyondAll = 1_000;
 
 function cannotDeny({ timelines, allRequests }: Traffic, { limits, requests }: ReplayResult): boolean {
@@ -127,8 +127,9 @@ const isUncertain = ({ source }: Timelines, { limits }: ReplayResult): boolean =
   source.hasWholeSeconds === true && limits.some(({ windowMs }) => windowMs < longestUncertainMs);
 
 /**
- * Where only the second of each request is known: for each key, the requests that are denied at all of some other instants of
- * these seconds, and those that are denied at any of them. Limits with longer windows hardly depend on the instant.
+ * For traffic of which only the second of each request is known. Returns, for each key, how many requests are denied at
+ * every tried choice of instants, and how many are denied at any of them. Limits with longer windows hardly depend on
+ * the instant.
  */
 function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uint32Array[] {
   const { limits, deniedOfKey } = result;
@@ -155,11 +156,13 @@ function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uin
 
 /** A limit that was replayed. */
 export interface TriedLimit extends Pick<Candidate, "written" | "result"> {
-  /** Whether the goal is met by the best estimate. */
+  /** Whether the best estimate meets the goal. */
   readonly isNear: boolean;
 }
 
-/** How a limit for an origin is searched: its recorded worst burst meets the goal, or the whole interval does. */
+/**
+ * Which estimate of an origin's worst burst must meet the goal: the recorded value, or the upper end of its interval.
+ */
 export type Bound = "value" | "high";
 
 /** Replays the limits, and yields the share that is done. */
@@ -197,11 +200,11 @@ function isNearGoal(timelines: Timelines, goal: Goal, result: ReplayResult, boun
 export interface JudgedLimit {
   readonly candidate: Candidate;
   readonly isNear: boolean;
-  /** Whether more generous limits give no other result. */
+  /** Whether all more generous limits have the same result. */
   readonly isLast: boolean;
   /** The upper end of the goal's share. */
   readonly high: number;
-  /** The upper end of the goal's share, if keys outside the sample are like those in it. */
+  /** The upper end of the goal's share, assuming that keys outside the sample are like those in it. */
   readonly highOfSuchKeys: number;
 }
 

@@ -2,9 +2,9 @@
 import { now } from "./clock.ts";
 
 /**
- * Takes the steps of a generator, with a pause whenever they have taken `taskMs`.
- * @param goesOn is called after each pause with the step before it
- * @returns null when the work does not go on
+ * Runs a generator, and pauses whenever its steps have taken `taskMs`.
+ * @param goesOn is called after each pause with the last step; false ends the work
+ * @returns null when `goesOn` has ended the work
  */
 export async function inSteps<Step, Result>(
   steps: Generator<Step, Result>,

@@ -27,7 +27,7 @@ export const cursorMs = signal<number | null>(null);
 export const followed = signal<string | null>(null);
 export const chosenDenial = signal<{ readonly lane: string; readonly row: number } | null>(null);
 export const markedLanes = signal<readonly string[]>([]);
-/** Lines for people about the URL that was opened. */
+/** Messages about problems with the opened URL, one line each. */
 export const urlProblems = signal<readonly string[]>([]);
 /** The labels of fields whose text has a problem. The scenario keeps their last valid values. */
 export const invalidFields = signal<readonly string[]>([]);
@@ -37,10 +37,10 @@ export const loads = signal(0);
 
 const viewFields = ["show", "worst", "from", "to", "cursor", "client"] as const;
 
-/** The scenario alone, to compare it with the presets. */
+/** The query of the scenario alone, without the view. It is compared with the presets. */
 export const scenarioText = computed(() => formatScenario(scenario.value));
 
-/** An instant from the start, in the text of the URL. */
+/** The form of an instant in the URL, counted from the start. */
 const instant = scenarioFields.firstMs;
 
 const timeText = (atMs: number | null = null): string | null => (atMs === null ? null : instant.write(atMs));
@@ -59,7 +59,7 @@ const search = computed(() => {
   return text === "" ? scenarioText.value : `${scenarioText.value}&${text}`;
 });
 
-/** Shows what a query describes. Parts with problems have their defaults. */
+/** Shows what a query describes. Fields with problems get their defaults. */
 function load(query: string): void {
   const text = query === "" ? (presets[0]?.query ?? "") : query;
   const read = parseScenario(text, viewFields);
@@ -91,7 +91,7 @@ function load(query: string): void {
 
 const acceptedLanes = `some of ${laneNames.join(", ")}, separated by commas`;
 
-/** Explains all lanes at an instant, in place of a denial. */
+/** Explains all lanes at an instant. This ends the explanation of a denial. */
 export function moveCursor(toMs: number): void {
   batch(() => {
     cursorMs.value = toMs;
@@ -99,10 +99,10 @@ export function moveCursor(toMs: number): void {
   });
 }
 
-/** Replaces everything by a preset, as a new entry of the history. */
+/** Replaces the scenario and the view by a preset, with a new entry in the browser's history. */
 export const openPreset = (query: string): void => changeSearch(query, { isNewEntry: true });
 
-/** Changes of the scenario make marks of the earlier run meaningless. */
+/** Changes the scenario. This removes the marks of the earlier run, which mean nothing in the next one. */
 export function changeScenario(change: Partial<Scenario>): void {
   const { traffic } = scenario.value;
   batch(() => {
@@ -113,7 +113,7 @@ export function changeScenario(change: Partial<Scenario>): void {
   });
 }
 
-/** Marks the results as those of earlier values while the text of a field has a problem. */
+/** While the text of a field is invalid, marks the results as those of earlier values. */
 export function useValidity(label: string, isValid: boolean): void {
   useLayoutEffect(() => {
     if (isValid) return undefined;
@@ -154,7 +154,7 @@ export function followUrl(): () => void {
     isFirst = false;
   });
   const write = (text: string): void => {
-    // The URL that was opened may say the same in other words.
+    // The opened URL may be equivalent without having the same text.
     current = new URLSearchParams(text).toString();
     if (text !== location.search.slice(1)) changeSearch(text, { isNewEntry: false });
   };

@@ -33,7 +33,7 @@ export function Results() {
   );
 }
 
-/** Keeps its height, so that the lanes do not move while a slider is dragged. */
+/** Shows the progress. Its height never changes, so that the lanes do not move while a slider is dragged. */
 function Progress() {
   const { status, share, requests, problems, lanes } = runState.value;
   if (status === "failed") {
@@ -118,7 +118,7 @@ function FollowedClient() {
 
 function MissingLanes() {
   const { status, lanes, missing: all } = runState.value;
-  // Each lane that arrives would move them.
+  // Hidden until all lanes have arrived, because each of them would move the list.
   if (status === "running" && laneRuns.value.size < lanes.length) return null;
   const missing = all.filter(({ lane }) => shownLanes.value.includes(lane));
   if (missing.length === 0) return null;
@@ -133,7 +133,7 @@ function MissingLanes() {
   );
 }
 
-/** The lane of the table; null for the first one. */
+/** The lane that the table of denied clients shows; null for the first lane. */
 const chosenLane = signal<string | null>(null);
 
 function DeniedClients() {
@@ -200,7 +200,7 @@ function columnsOf(run: LaneRun): readonly Column<KeySummary>[] {
       ({ denied, allowed }) => denied / (denied + allowed),
       ({ denied, allowed }) => percentText(denied, denied + allowed),
     ),
-    // A single limit denied all of them.
+    // With a single limit, this column would repeat the denials.
     ...(run.limits.length === 1 ? [] : limitLabels(run.limits)).map((label, index) =>
       numberColumn<KeySummary>(`Denied by ${label}`, ({ deniedByLimit }) => deniedByLimit[index] ?? 0),
     ),

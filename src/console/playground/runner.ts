@@ -10,7 +10,7 @@ import { startPlaygroundWorker } from "./start-worker.ts";
 
 interface RunState {
   readonly status: "waiting" | "running" | "done" | "cancelled" | "failed";
-  /** First requests, without retries. */
+  /** The number of first requests, without retries. */
   readonly requests: number;
   /** From 0 to 1. */
   readonly share: number;
@@ -32,7 +32,7 @@ const nothing: RunState = {
 };
 
 export const runState = signal<RunState>(nothing);
-/** Parts that do not change with the progress of a run. */
+/** Signals of their own, which do not change with the progress of a run. */
 export const runStatus = computed(() => runState.value.status);
 export const runLanes = computed(() => runState.value.lanes);
 /** By lane. A lane keeps its earlier run until the new one arrives. */
@@ -43,7 +43,7 @@ const worker = new BackgroundWorker<ScenarioRun, WorkerAnswer>(startPlaygroundWo
   showWithoutLanes({ status: "failed", problems: [`The web worker that runs the requests failed. ${reason}`] }),
 );
 
-/** Results of an earlier run would look like those of the scenario. */
+/** Removes all lanes: the results of an earlier run would look like those of the present scenario. */
 function showWithoutLanes(state: Partial<RunState>): void {
   batch(() => {
     runState.value = { ...nothing, ...state };

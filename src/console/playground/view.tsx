@@ -44,7 +44,9 @@ export function PlaygroundView() {
   );
 }
 
-/** The number of parts to render: one more after each frame, because all at once would be one long task. */
+/**
+ * The number of sections to render. It grows by one each frame, because rendering all at once would be one long task.
+ */
 function useShownParts(most: number): number {
   const [shown, setShown] = useState(1);
   useEffect(() => {
@@ -54,7 +56,7 @@ function useShownParts(most: number): number {
 }
 
 function Presets() {
-  // A preset is written as its own query.
+  // Every preset has the query that the playground itself writes, so equal texts mean the same scenario.
   const current = presets.find(({ query }) => query === scenarioText.value);
   return (
     <section class="pg-presets" aria-label="Examples">
@@ -88,10 +90,10 @@ function UrlProblems() {
   );
 }
 
-/** Beside the result, or above it and closed where there is no room for both. */
+/** On a wide screen, the settings stand beside the result. On a narrow one, they are above it and closed. */
 const isWide = matchMedia("(min-width: 60rem)").matches;
 
-/** Fields keep what is typed. They begin anew when everything is replaced. */
+/** The fields keep what is typed. They are created anew when a URL or a preset replaces everything. */
 const Settings = () => (
   <details class="pg-settings" open={isWide}>
     <summary>Limits and traffic</summary>

@@ -10,15 +10,15 @@ interface CallerSettings extends Bounds {
   readonly random: () => number;
 }
 
-/** Where, how and how often a call is made. */
+/** Makes a call, repeats it where that is safe, and returns its answer. */
 export type Caller = <Name extends Operation>(
   call: Call & { readonly operation: Name },
   signal: AbortSignal | undefined,
 ) => Promise<Answers[Name]>;
 
 /**
- * The returned function throws a `HeadgateError` without an answer. When the signal aborts, it throws the reason of the
- * signal.
+ * Returns a function that makes calls. It throws a `HeadgateError` when a call gets no answer. When the signal aborts,
+ * it throws the reason of the signal.
  */
 export const createCaller =
   (settings: CallerSettings): Caller =>
@@ -56,7 +56,10 @@ class Attempts {
     }
   }
 
-  /** Calls that wait together go on at different times, so that the answers to the first ones can hold back the others. */
+  /**
+   * Waits while earlier answers hold the call back. Waiting calls continue at different times, so that the first
+   * answers can hold back the other calls again.
+   */
   async #untilNotHeldBack(): Promise<void> {
     const { transport, maxWaitMs } = this.#settings;
     for (;;) {
@@ -82,9 +85,9 @@ class Attempts {
   }
 
   /**
-   * Waits for this time at least, and a random time longer, because clients that were denied together would otherwise
-   * return together.
-   * @returns false, without a wait, if the total would exceed its bound
+   * Waits for at least this time, plus a random time. Without the random time, clients that were denied together would
+   * all repeat their calls together.
+   * @returns false, without a wait, if the total of the waits would exceed its bound
    */
   async #wait(leastMs: number): Promise<boolean> {
     if (leastMs > this.#waitsLeftMs) return false;
@@ -102,10 +105,10 @@ const longestSpreadMs = 1_000;
 /** Statuses of a service, or a gateway before it, that may work again soon. */
 const temporary: ReadonlySet<number | null> = new Set([null, 502, 503, 504]);
 
-/** The least wait before the first repeat. Each further one is twice as long. */
+/** The shortest wait before the first repeat. It doubles with each further repeat. */
 const firstBackoffMs = 100;
 
-/** Null when the call must not be repeated. */
+/** The wait before the next repeat; null when the call must not be repeated. */
 function waitBeforeRepeat(error: unknown, repeats: number): number | null {
   if (!(error instanceof HeadgateError) || !error.isSafeToRepeat) return null;
   // A 429 without an advertised wait means that no wait suffices.
@@ -116,14 +119,14 @@ function waitBeforeRepeat(error: unknown, repeats: number): number | null {
 export interface Call {
   readonly operation: Operation;
   readonly input: object;
-  /** Whether it charges nothing, or a repeated call changes nothing more. */
+  /** Whether the call charges nothing, or has no further effect when it is repeated. */
   readonly isIdempotent: boolean;
 }
 
 export interface Transport {
-  /** Where a call goes, for errors. It contains no key. */
+  /** The target of a call, for error messages. It contains no key. */
   readonly placeOf: (operation: Operation) => string;
-  /** How long earlier answers hold the call back; 0 if they do not. */
+  /** How long earlier answers still hold back this operation; 0 if they do not. */
   readonly heldBackMs: (operation: Operation) => number;
   /**
    * Makes the call once.

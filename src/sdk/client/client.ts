@@ -58,7 +58,7 @@ export function createClient(options: ClientOptions): ServiceClient {
   return createClientAt(systemClock, Math.random, options);
 }
 
-/** The client with a clock and random numbers of its own. */
+/** Returns a client that uses the given clock and random numbers. */
 export function createClientAt(clock: Clock, random: () => number, options: ClientOptions): ServiceClient {
   const valid = readOptions(options);
   const settings = { ...valid, clock, random };

@@ -56,7 +56,7 @@ export function httpTransport({ url, token, path, fetch }: HttpTarget, clock: Cl
       gate.note(operation, { status, headers, retryAfterMs, reason: problem?.reason });
       if (operation === "forget" ? status === 204 : status === 200 && json !== undefined) return json;
       const what = problem === null ? unexpected(response, text) : `${problem.title}: ${problem.detail}`;
-      // Nothing is charged by a call that is rejected or redirected. Browsers show a redirect as status 0.
+      // A call that is rejected or redirected charges nothing. Browsers show a redirect as status 0.
       const isUncharged = status === 0 || (status >= 300 && status < 500);
       const isSafeToRepeat = isIdempotent || isUncharged;
       throw new HeadgateError(`${place}: ${what}`, { status, problem, retryAfterMs, isSafeToRepeat });
@@ -67,7 +67,7 @@ export function httpTransport({ url, token, path, fetch }: HttpTarget, clock: Cl
 function requestOf({ operation, input }: Call, url: string, token: string, signal: AbortSignal): Parameters<Fetch> {
   const { method } = routes[operation];
   const headers = { Authorization: `Bearer ${token}` };
-  // The token must not follow a redirect.
+  // Redirects are not followed, because another server must not receive the token.
   const init = { method, headers, redirect: "manual", signal } as const;
   if (method !== "POST") return [url + queryOf(input), init];
   const body = JSON.stringify(input);
@@ -85,7 +85,7 @@ function queryOf({ policy, key, name, cost, attributes }: LookInput & ForgetInpu
   return `?${query.toString()}`;
 }
 
-/** An answer that is cut off is a lost one. */
+/** Reads the whole answer. An answer that is cut off counts as lost. */
 async function received(
   responding: Promise<FetchResponse>,
   place: string,
@@ -100,7 +100,7 @@ async function received(
   }
 }
 
-/** Codes of Node.js, Bun and Deno for a connection that was never made. Other platforms give no code. */
+/** The error codes of Node.js, Bun and Deno for a connection that was never made. Other platforms give no code. */
 const unconnected: ReadonlySet<unknown> = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -117,7 +117,7 @@ function causeText(error: unknown): string {
   return error.cause instanceof Error ? `${error.message} (${causeText(error.cause)})` : error.message;
 }
 
-/** Undefined for a text that is no JSON. */
+/** Returns undefined for a text that is not JSON. */
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -135,8 +135,8 @@ function unexpected({ status, headers }: FetchResponse, text: string): string {
 }
 
 /**
- * The longest time for which an answer holds back further calls. The limits may be raised meanwhile, which only another
- * answer shows.
+ * The longest time for which an answer holds back further calls. The limits may be raised meanwhile, and only another
+ * call can show that.
  */
 const longestHoldMs = 60_000;
 
@@ -150,24 +150,27 @@ interface GateAnswer {
 
 class Gate {
   readonly #clock: Clock;
-  /** By operation: a policy may limit one call of `/check` and not the others. */
+  /**
+   * Closed operations, each with the time of its closure and its end. Operations are separate because a policy may
+   * limit only one call of `/check`.
+   */
   readonly #closures = new Map<Operation, { readonly atMs: number; readonly untilMs: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** 0 when the operation can be called now. */
+  /** How long the operation is still held back; 0 when it can be called now. */
   waitMs(operation: Operation): number {
     const closure = this.#closures.get(operation);
     const nowMs = this.#clock.now();
-    // A clock that has stepped back must not prolong the wait.
+    // When the clock steps back, the wait ends instead of becoming longer.
     if (closure === undefined || nowMs < closure.atMs) return 0;
     return Math.max(0, closure.untilMs - nowMs);
   }
 
   note(operation: Operation, { status, headers, retryAfterMs, reason }: GateAnswer): void {
-    // Too many open reservations concern one key, and not the calls.
+    // This denial is about one key with too many open reservations, so it holds back no other calls.
     if (status === 429 && reason === "reservations") return;
     // `Retry-After` takes precedence over `RateLimit`.
     const waitMs = status === 429 && retryAfterMs !== null ? retryAfterMs : replenishMsIn(headers);
@@ -195,7 +198,7 @@ export function retryAfterMsIn(headers: HeaderFields, nowMs: number): number | n
   return Math.min(Math.max(0, untilMs - sentMs), longestTimerMs);
 }
 
-/** The date of each of the three forms of RFC 9110, section 5.6.7; null for other text. */
+/** The time in milliseconds of a date in any of the three forms of RFC 9110, section 5.6.7; null for any other text. */
 function httpDateMs(text: string): number | null {
   const hasZone = /^[A-Z][a-z]+, [\w -]+ \d\d:\d\d:\d\d GMT$/.test(text);
   const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/.test(text);

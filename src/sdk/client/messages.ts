@@ -1,6 +1,6 @@
 /**
- * The arguments and answers of `/check` and of the service binding, which a contract test compares with the server's; the
- * error of a call without an answer; and the verification that an answer has the shape that its type promises.
+ * The arguments and answers of `/check` and of the service binding, the error of a call without an answer, and the
+ * check of an answer's shape. A contract test compares these types with those of the server.
  */
 
 /** A limit as an object. The other fields are those of its strategy. */

@@ -62,7 +62,7 @@ export interface HttpTarget {
 interface Option {
   readonly accepted: string;
   readonly accepts: (value: unknown) => boolean;
-  /** The value in a problem. Default: its JSON. */
+  /** How an error message shows the value. Default: as JSON. */
   readonly shown?: (value: unknown) => string;
 }
 
@@ -100,7 +100,7 @@ const serviceOptions: Readonly<Record<string, Option>> = {
   service: {
     accepted: 'a service binding with entrypoint = "Headgate"',
     accepts: (value) => typeof Object(value)["check"] === "function",
-    // A binding has no JSON to show.
+    // A binding cannot be shown as JSON.
     shown: (value) => `a value of type ${typeof value}`,
   },
   ...bounds,

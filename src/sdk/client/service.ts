@@ -27,7 +27,7 @@ export interface HeadgateService {
   settle(input: { readonly id: string; readonly cost: number }): Promise<SettleAnswer>;
 }
 
-/** The same binding as `wrangler types` declares it without Headgate's source. */
+/** The service binding as `wrangler types` declares it when Headgate's source is not available. */
 export interface UntypedService {
   fetch(...input: never[]): unknown;
 }
@@ -69,7 +69,7 @@ function problemIn(error: unknown): Problem | null {
   return isProblem(problem) ? problem : null;
 }
 
-/** The statuses that Headgate's service throws, by the title of the problem. */
+/** The status of each error that Headgate's service throws, by the title of its problem. */
 const statuses: Readonly<Record<string, number>> = {
   "Not Found": 404,
   "Unprocessable Content": 422,

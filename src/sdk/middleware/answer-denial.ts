@@ -7,13 +7,16 @@ import { described, type PolicyFunctions, type StatedPolicy } from "./read-optio
 
 type DenialFields = ReturnType<LimitDenial["fields"]>;
 
-/** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
+/**
+ * The contexts of requests that a limiter has already denied. Earlier limiters of the chain pass on the response to the
+ * denial unchanged.
+ */
 const denied = new WeakSet<Context>();
 
 export const noteDenied = (c: Context): void => void denied.add(c);
 export const isDenied = (c: Context): boolean => denied.has(c);
 
-/** The decisions of a denial, in which only enforced policies take part. */
+/** The decisions of the denying policies. Dry runs never deny, so all of these policies are enforced. */
 const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
   denying.flatMap(({ policy, decision }) =>
     decision === null ? [] : [{ policy: policy.name, dryRun: false, ...decision }],
@@ -52,7 +55,7 @@ async function answerOf(
   }
 }
 
-/** The same response with the fields of the denial, except those that it has or may not have. */
+/** Copies the response and adds the fields of the denial, except fields that it already has or must not have. */
 function withFields(answer: Response, fields: DenialFields): Response {
   const response = new Response(answer.body, answer);
   for (const [name, value] of fieldsBeside(answer.headers, fields)) {
@@ -64,8 +67,9 @@ function withFields(answer: Response, fields: DenialFields): Response {
 }
 
 /**
- * Hono adds the headers of the present response to that of its error handler, and replaces those of a response that an
- * exception brings. The handler need not use that response, so its values are added in place of the denial's.
+ * Hono adds the headers of the present response to the response of the error handler. If the exception has a response
+ * of its own, they replace the headers of that response. So where that response sets a field, its value is used in
+ * place of the denial's.
  */
 function addToErrorResponse(c: Context, error: unknown, fields: DenialFields): void {
   const isException = typeof error === "object" && error !== null && "res" in error;
@@ -81,8 +85,8 @@ const fieldsBeside = (own: Headers, fields: DenialFields): readonly (readonly [s
 const isRateLimit = (name: string): boolean => /ratelimit/i.test(name);
 
 /**
- * Adds the fields of a denial to the response of a handler that ran in spite of it. Only an error has `Retry-After`: a
- * client must not take a response that it can use for a refusal.
+ * Adds the fields of a denial to the response of a handler that ran although the request was denied. Only an error gets
+ * `Retry-After`: a client must not mistake a usable response for a refusal.
  */
 export function addContinuedFields(c: Context, { status, headers }: Response, fields: DenialFields): void {
   if (!mayHaveRateLimitFields(status)) return;

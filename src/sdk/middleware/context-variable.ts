@@ -43,10 +43,10 @@ export interface RateLimitContext {
   readonly reset: (policy?: string) => Promise<boolean>;
 }
 
-/** The parts of a request's decision that one `rateLimit` contributes. */
+/** The contribution of one `rateLimit` to the decision on a request. */
 export interface Contribution {
   readonly runtime: Runtime;
-  /** Whether the request goes no further. Not every denial has a decision. */
+  /** Whether this limiter denied the request and did not let it continue. Not every such denial has a decision. */
   readonly isDenied: boolean;
   /** Null before the request is decided, and for requests that no policy applies to. */
   readonly charged: DecidedRequest | null;
@@ -75,7 +75,10 @@ export function contextVariable(earlier: RateLimitContext | undefined, contribut
   return variable;
 }
 
-/** A policy that denied a request that went on takes part in no later charge, so it has one decision. */
+/**
+ * A policy whose denial was passed over by `onDeny: "continue"` takes part in no later charge, so each policy has one
+ * decision.
+ */
 function decisionsOf({ charged, continued, dryRuns }: Contribution): readonly PolicyDecision[] {
   const passedOver = continued.flatMap(({ admission }) =>
     admission.outcomes.filter(({ policy, decision }) => decision !== null && !policy.isDryRun && !decision.allowed),
@@ -107,7 +110,10 @@ async function reset(all: readonly Contribution[], policy: string | undefined): 
   return confirmed.every(Boolean);
 }
 
-/** The first denial contains the spends of all policies. The final charge lacks those of the policies that denied. */
+/**
+ * The spends of all policies of the request. The first denial has them all; the final charge lacks those of the
+ * policies that denied.
+ */
 const spendsOf = (charged: DecidedRequest | null, [first]: readonly DecidedRequest[]): readonly Spend[] =>
   (first ?? charged)?.spends ?? [];
 
@@ -123,7 +129,7 @@ async function settle(all: readonly Contribution[], cost: number | Readonly<Reco
       ? Object.entries(cost)
       : [...new Set(reserved.map(({ policy }) => policy))].map((policy) => [policy, cost] as const);
   const statements = costs.flatMap(([policy, units]) => {
-    // A limiter that applies twice to a request has two reservations.
+    // If a limiter applies to a request twice, the request has two reservations under this policy.
     const places = reserved.filter((each) => each.policy === policy);
     if (places.length === 0) {
       const names = namesIn(reserved.map((each) => each.policy));

@@ -1,8 +1,8 @@
 /**
- * The environment of a Worker that limits with the package: its bindings, its secrets, the policies of its middleware, and
- * their names. A limiter without a name gets one when it is constructed, from its options and its place among the others, so
- * that the order of requests has no effect on it. A Worker constructs such limiters when it starts. Where modules are loaded
- * later, as in tests and in development, an app may be constructed again and gets the same names again.
+ * The environment of a Worker that uses the package: its bindings, its secrets, and the policies of its middleware. It
+ * also names limiters without a name. Such a name comes from the options of the limiter and its place among the other
+ * limiters, so the order of requests does not affect it. A Worker constructs these limiters when it starts. Where
+ * modules are loaded later, as in tests and in development, an app that is constructed again gets the same names again.
  */
 import { type Config, deploymentProblems, parseConfig } from "../../policy/vars/config.ts";
 import type { Variables } from "../../policy/vars/variables.ts";
@@ -40,18 +40,21 @@ const ownVariables = [
   "ALERT_KEYS",
 ] as const;
 
-/** No request reaches it: the middleware has no `/check`. */
+/** A path that no request reaches, because the middleware has no `/check`. */
 const unusedCheckPath = "/.headgate/check";
 
 interface KnownEnvironment extends WorkerEnvironment {
   readonly policies: PoliciesByName;
-  /** The names of policies that requests have used: the others may still be replaced. */
+  /** The names of the policies that requests have used. Only other policies may still be replaced. */
   readonly used: Set<string>;
 }
 
 /** An isolate keeps one `env` object for its life. */
 const byEnv = new WeakMap<object, KnownEnvironment>();
-/** By the binding of the objects and the variables: libraries that wrap `env` may make a new one for each request. */
+/**
+ * By the binding of the objects, then by the variables: libraries that wrap `env` may create a new object for each
+ * request.
+ */
 const byBinding = new WeakMap<object, BoundedMap<KnownEnvironment>>();
 const mostOfBinding = 16;
 
@@ -78,7 +81,7 @@ export function environmentReader(own: readonly StatedPolicy[]): (env: unknown) 
 export const ofPackage = (failure: Failure): Failure =>
   failure.kind === "configuration-invalid" ? { ...failure, isOfPackage: true } : failure;
 
-/** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */
+/** @throws ConfigProblems when a binding is missing, a variable is invalid, or two policies have the same name */
 function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnvironment {
   let environment = byEnv.get(env);
   if (environment === undefined || !hasAll(environment, own)) {
@@ -117,7 +120,7 @@ function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnviro
 
 type PoliciesByName = ReadonlyMap<string, StatedPolicy>;
 
-/** @param known the environment with the same variables, which lacks policies */
+/** @param known the environment with the same variables but without some of the policies */
 function newEnvironment(
   bindings: Bindings,
   variables: Variables,
@@ -132,14 +135,14 @@ function newEnvironment(
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
-  // The control plane knows all policies from the first request on, whichever route receives it.
+  // All constructed policies are included, so that the control plane knows them from the first request to any route on.
   const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
   const all = byName([...needed.values(), ...others]);
   const whole = configOrNull(variables, all);
   const policies = whole === null ? withValid(others, needed, variables) : all;
   const config = whole ?? configOf(variables, policies);
   const warnings = config.warnings
-    // The middleware leaves preflights to the app.
+    // This warning does not apply to the middleware, which passes preflights on to the app.
     .filter((line) => !line.startsWith("PREFLIGHT_LIMITS"))
     .map((line) => withPlaces(line, [...policies.values()]));
   reportWarnings([...warnings, ...deploymentProblems(variables)]);
@@ -155,7 +158,7 @@ const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
     })
     .replace(/^POLICIES\b/, "rateLimit");
 
-/** An option as the app's code states it, such as `rateLimit({ name: "login", key })`. */
+/** An option as the code of the app writes it, such as `rateLimit({ name: "login", key })`. */
 function optionOf({ name, isUnnamed, caller }: StatedPolicy, option?: string): string {
   const options = [...(isUnnamed ? [] : [`name: "${name}"`]), ...(option === undefined ? [] : [option])];
   return `${caller}({ ${options.join(", ")} })`;
@@ -167,7 +170,7 @@ const placeOf = ({ name, isUnnamed, caller }: StatedPolicy): string =>
 const byName = (policies: readonly StatedPolicy[]): PoliciesByName =>
   new Map(policies.map((policy) => [policy.name, policy]));
 
-/** The needed policies and all others that are valid: a problem of another route does not affect this one. */
+/** The needed policies and all valid others. An invalid policy of another route does not affect this one. */
 function withValid(others: readonly StatedPolicy[], needed: PoliciesByName, variables: Variables): PoliciesByName {
   if (others.length === 0) return needed;
   const all = byName([...needed.values(), ...others]);
@@ -186,7 +189,7 @@ function configOrNull(...config: Parameters<typeof configOf>): Config | null {
   }
 }
 
-/** @throws ConfigProblems that name options in place of entries of `POLICIES` */
+/** @throws ConfigProblems that name the options of `rateLimit` instead of the fields of `POLICIES` */
 function configOf(variables: Variables, byNames: PoliciesByName): Config {
   const policies = [...byNames.values()];
   try {
@@ -204,7 +207,7 @@ function configOf(variables: Variables, byNames: PoliciesByName): Config {
   }
 }
 
-/** @throws ConfigProblems without the binding of the objects */
+/** @throws ConfigProblems when the binding of the objects is missing */
 function bindingsIn(env: object): Bindings {
   const objects: unknown = Reflect.get(env, "RATE_LIMITER");
   if (typeof objects === "object" && objects !== null && "getByName" in objects) {
@@ -217,7 +220,7 @@ function bindingsIn(env: object): Bindings {
   throw new ConfigProblems([{ variable: "RATE_LIMITER", field: "", value: objects, accepted }]);
 }
 
-/** Whether the Worker is starting. The platform then refuses random values; other runtimes never do. */
+/** Whether the Worker is starting. During the start, Workers refuse random values; other runtimes never refuse them. */
 function isStarting(): boolean {
   try {
     crypto.randomUUID();
@@ -227,10 +230,10 @@ function isStarting(): boolean {
   }
 }
 
-/** Whether this module is part of a Worker's start. Tests and development servers load it later. */
+/** Whether this module was loaded during a Worker's start. Tests and development servers load it later. */
 const isLoadedAtStart = isStarting();
 
-/** The policies that were constructed, by name. */
+/** All constructed policies, by name. */
 let constructed = new Map<string, StatedPolicy>();
 /** Whether a limiter has handled a request since the last one was constructed. */
 let isInUse = false;
@@ -265,7 +268,7 @@ export function withNames(policies: readonly StatedPolicy[]): readonly StatedPol
   return named;
 }
 
-/** Whether two policies with one name are the same one, constructed again, or share the name on purpose. */
+/** Whether two policies with one name are the same policy constructed again, or share the name on purpose. */
 const isSame = (a: StatedPolicy, b: StatedPolicy): boolean => a.text === b.text && a.isUnnamed === b.isUnnamed;
 
 const nameTaken = ({ name, isUnnamed, caller }: StatedPolicy): ConfigProblem => ({

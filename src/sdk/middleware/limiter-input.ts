@@ -21,7 +21,7 @@ import { customKeyText, type StatedPolicy } from "./read-options.ts";
 
 export type LimiterMethod = "check" | "look" | "forget" | "reserve" | "settle";
 
-/** `policy` and `limits` are checked where the policy is known. */
+/** Fields that are checked later, when the policy is known. */
 const anything = v.optional(v.unknown());
 const keyFields = { policy: anything, key: v.optional(requiredKey) };
 const checkFields = {
@@ -41,7 +41,9 @@ const schemas = {
   settle: fields({ id: v.nullable(v.string(acceptedId)), cost }),
 };
 
-/** The check under one of the limiter's policies, with the limits in the input. */
+/**
+ * Reads a check, and finds the policy of the limiter that it names. Limits in the input replace those of the policy.
+ */
 export function readLimited(
   method: "check" | "look" | "reserve",
   input: unknown,
@@ -89,8 +91,8 @@ function ownPolicy(method: LimiterMethod, input: unknown, stated: readonly State
 }
 
 /**
- * Reads the key in the form that requests have. If the option `key` is a function, the input's `key` is what it would
- * return.
+ * Reads the key in the form that keys of requests have. If the option `key` is a function, the input's `key` stands for
+ * its result.
  */
 function keyOf(
   method: LimiterMethod,
@@ -105,7 +107,7 @@ function keyOf(
   throw inputError(method, input, [{ field: "key", accepted }]);
 }
 
-/** Reads the limits before the key is known, so that invalid ones are reported for every key. */
+/** Reads the limits before the key, so that invalid limits are reported for every key. */
 function withStatedLimits(
   method: LimiterMethod,
   limits: unknown,
@@ -129,8 +131,8 @@ function withStatedLimits(
 }
 
 /**
- * Keys may be secrets or personal data, so lists and long texts are not quoted. A short text is, so that an invalid
- * address can be found.
+ * The longest key that an error quotes, so that an invalid address can be found. Longer keys and lists may be secrets
+ * or personal data.
  */
 const longestQuotedKey = 64;
 

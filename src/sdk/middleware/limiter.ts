@@ -126,7 +126,7 @@ export interface LimiterCalls {
   readonly settle: (env: unknown, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
 }
 
-/** @param environmentOf reads an environment that has these policies */
+/** @param environmentOf reads an environment that contains these policies */
 export function limiterOf(
   stated: readonly StatedPolicy[],
   environmentOf: ReturnType<typeof environmentReader>,
@@ -138,7 +138,7 @@ export function limiterOf(
     const { runtime } = environment;
     const waitUntil = await waitUntilUnder(runtime.clock);
     runtime.control?.touch(waitUntil);
-    // The middleware shares the keys of the proxy, which have no tenant.
+    // As in the middleware and the proxy, keys have no tenant.
     return { runtime, tenant: null, waitUntil };
   };
   const decider =
@@ -163,7 +163,7 @@ export function limiterOf(
   return {
     check: decider("check", decideCheck),
     look: decider("look", look),
-    // The answer of a reservation has its id. The one that stands for a failure has none.
+    // A successful answer contains the id. The answer that stands for a failure has none, so its id is null.
     reserve: async (env, input) => ({ id: null, ...(await reserve(env, input)) }),
     forget: async (env, input) => {
       const reference = readKeyOf(input, stated);
@@ -181,8 +181,8 @@ export function limiterOf(
 }
 
 /**
- * A caller gets an answer for failures that a route answers with 503 or 429, with the same wait. Null for other
- * failures.
+ * The answer that stands for a failure that a route answers with 503 or 429, with the same wait. Null for any other
+ * failure.
  */
 function answerToFailure(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
   const common = { cost, delayMs: 0, bannedForMs: 0, limits: [], policy: policy.name, violated: [] };
@@ -201,7 +201,7 @@ function answerToFailure(failure: Failure, policy: Policy, cost: number): Limite
     : denied("unavailable", unavailableRetryMs);
 }
 
-/** An isolate does not call an object again until this time has passed since a failure. */
+/** After a failure, an isolate does not call the object again for this time. */
 const unavailableRetryMs = 1_000;
 
 const startError = (failure: Failure): Error =>
@@ -222,24 +222,28 @@ export function createLimiter(...options: readonly PolicyOptions[]): LimiterCall
   return limiterOf(policies, environmentReader(policies));
 }
 
-/** Without a request there is no address: the key is the text that the caller gives. */
+/** The default key is not an address, because there is no request: the caller passes the key as text. */
 const withKey = (options: unknown): unknown =>
   isRecord(options) && options["key"] === undefined ? { ...options, key: givenText } : options;
 
-/** Only marks the key as a text that the caller gives. It is never called. */
+/** Marks a key that the caller passes as text. It is never called. */
 const givenText = (): null => null;
 
-/** Null if the platform has no such function: work then continues without it. */
+/**
+ * The platform's function; null if the platform has none, so that nothing keeps work alive; undefined before the first
+ * use.
+ */
 let ofPlatform: WaitUntil | null | undefined;
 
 /**
- * The function that keeps the running handler of a Worker or an object alive for work. `cloudflare:workers` provides it
- * in every handler, so that callers need not pass their context. Tests with a virtual clock wait for the work
+ * Returns the function that keeps the running handler of a Worker or an object alive for work. Every handler can import
+ * it from `cloudflare:workers`, so callers need not pass their context. Tests with a virtual clock wait for the work
  * themselves.
  */
 async function waitUntilUnder(clock: Clock): Promise<WaitUntil> {
   if (clock !== platformClock) return unattended;
-  // The module, and not a promise of it, is kept: another handler must not wait for a promise of this one.
+  // The function itself is kept, not a promise of it: a handler must not wait for a promise that another handler
+  // created.
   if (ofPlatform === undefined) ofPlatform = await platformWaitUntil();
   return ofPlatform ?? unattended;
 }
@@ -249,12 +253,12 @@ async function platformWaitUntil(): Promise<WaitUntil | null> {
     const { waitUntil } = await import("cloudflare:workers");
     return typeof waitUntil === "function" ? (work) => waitUntil(work) : null;
   } catch {
-    // Node and browsers have no such module.
+    // Node and browsers do not have the module.
     return null;
   }
 }
 
-/** Work that nothing keeps alive, such as in tests. */
+/** For runtimes without such a function, as in tests: reports an error of the work. */
 export const unattended: WaitUntil = (work) => {
   work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
 };

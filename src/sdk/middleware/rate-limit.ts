@@ -59,7 +59,7 @@ export function rateLimit<E extends Env = NoEnv>(
   return Object.assign(limited, limiterOf(policies, environmentOf));
 }
 
-/** The policies of a `rateLimit`, and the runtime that decides by them. */
+/** The policies of a `rateLimit`, and the runtime that decides requests by them. */
 interface Enforcement {
   readonly policies: readonly StatedPolicy[];
   /** The names of policies with `reserve`. */
@@ -90,7 +90,7 @@ class LimitedRequest {
     if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
     const attributes = attributesOf(c.req.raw);
     this.#setVariable({});
-    // Browsers send preflights without credentials, and middleware such as `cors` answers them.
+    // Preflights are not limited: browsers send them without credentials, and middleware such as `cors` answers them.
     if (isPreflight(attributes)) {
       await this.#next();
       return undefined;
@@ -99,7 +99,7 @@ class LimitedRequest {
     const applied = policies.filter(({ name }) => matching.has(name));
     const values = await valuesFor(c, applied, attributes, runtime);
     runtime.control?.touch(waitUntilOf(c));
-    // Not every denial calls `onDenied`: the request is denied until it is forwarded.
+    // Some denials do not call `onDenied`. So the request counts as denied until it is forwarded.
     this.#setVariable({ isDenied: true });
     const response = await this.#enforce(values, []);
     if (!this.#isForwarded) {
@@ -118,8 +118,8 @@ class LimitedRequest {
   }
 
   /**
-   * Decides the request by its policies. If all policies that deny it have `onDeny: "continue"`, the others decide it
-   * again, so that it is charged to them.
+   * Decides the request by its policies. If all policies that deny it have `onDeny: "continue"`, the other policies
+   * decide and charge it again.
    * @param denials earlier denials, whose policies no longer take part
    */
   #enforce(values: RequestValues, denials: readonly LimitDenial[]): Promise<Response> {
@@ -147,14 +147,14 @@ class LimitedRequest {
             ? this.#goOn(values, [...denials, denial])
             : answerByFunction(c, policies, denial),
         onAdmitted: (admitted) => (charged = admitted),
-        // The fields of a denial list only the limits that deny.
+        // The fields of a denial list only the limits that deny, so other limiters must not add theirs.
         hasFinalFields: (headers) => denials.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
         forward: () => this.#forward(charged, continued),
       },
     );
   }
 
-  /** Lets the handler answer a denied request. The response has the fields of the first denial. */
+  /** Passes a denied request on to the handler. Its response gets the fields of the first denial. */
   async #goOn(values: RequestValues, denials: readonly LimitDenial[]): Promise<Response> {
     const response = await this.#enforce(values, denials);
     const [first] = denials;
@@ -177,7 +177,7 @@ class LimitedRequest {
 const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
   denying.every(({ policy }) => policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name));
 
-/** Without the first step, Hono would copy the headers of the present response over those of the new one. */
+/** Without the first assignment, Hono would copy the headers of the previous response over those of the new one. */
 function replaceResponse(c: Context, response: Response): void {
   c.res = undefined;
   c.res = response;
@@ -247,12 +247,15 @@ function waitUntilOf(c: Context): WaitUntil {
 export interface RateLimitOptions<E extends Env = Env> extends PolicyOptions<Context<E>> {}
 
 /**
- * Lists of problems that were already reported. A function may return the same invalid limits for many requests, and
- * these are reported once.
+ * The lists of problems that were already reported. A function may return the same invalid limits for many requests,
+ * and they are reported only once.
  */
 const reported = new WeakSet<object>();
 
-/** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */
+/**
+ * Reports the problems with their values, and answers 500 with problem details that show no value. Nothing was charged,
+ * and no handler has run.
+ */
 async function answeringProblems<Answer>(handle: () => Promise<Answer>): Promise<Answer | Response> {
   try {
     return await handle();

@@ -17,9 +17,9 @@ import type { MaybePromise, PolicyDecision } from "./options.ts";
 /** One policy of a `rateLimit`. */
 export interface StatedPolicy {
   readonly name: string;
-  /** The policy as `POLICIES` would have it, except that `key` may be a function. */
+  /** The fields of the policy as in `POLICIES`, except that `key` may be a function. */
   readonly written: Readonly<Record<string, unknown>>;
-  /** Equal texts are equal policies, whatever their functions do. */
+  /** Two policies with equal texts are equal. Functions are not compared. */
   readonly text: string;
   /** The function that the app calls, such as `rateLimit`. */
   readonly caller: string;
@@ -32,7 +32,7 @@ export interface StatedPolicy {
   readonly functions: PolicyFunctions;
 }
 
-/** Values that functions return are checked where they are used. */
+/** The results of the functions are checked where they are used. */
 export interface PolicyFunctions {
   readonly key: ((c: Context) => unknown) | null;
   readonly limits: ((c: Context) => unknown) | null;
@@ -46,7 +46,7 @@ const functionNames: readonly (keyof PolicyFunctions)[] = ["key", "limits", "cos
 /** The fields of a policy, and the options that `POLICIES` does not have. */
 const optionNames = [...policyFields, "limit", "windowMs", "reserve", "skip"];
 
-/** The text to write in place of options of hono-rate-limiter and express-rate-limit. */
+/** The text to write instead of an option of hono-rate-limiter or express-rate-limit. */
 const replacements: Readonly<Record<string, string>> = {
   max: "limit",
   keyGenerator: "key",
@@ -138,8 +138,8 @@ function readOne(options: unknown, caller: string, report: ReportProblem): State
 }
 
 /**
- * A function whose value is missing, such as after a change of the app's variables, must not put all clients on one counter.
- * `POLICIES` has no functions, and another default.
+ * If the function `key` returns nothing, for example after a change of the app's variables, clients must not all share
+ * one counter. `POLICIES` has no functions, and its default is another.
  */
 const defaultMissingKey = (key: unknown): unknown => (typeof key === "function" ? "deny" : undefined);
 
@@ -147,7 +147,10 @@ function definedIn(fields: Readonly<Record<string, unknown>>): Readonly<Record<s
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** Only the object can keep a reservation, and it has one settlement. */
+/**
+ * Reports options that exclude `reserve`: only the object can keep a reservation, and a reservation can be settled only
+ * once.
+ */
 function reportReservationConflicts(
   { reserve, consistency, cost, count }: Readonly<Record<string, unknown>>,
   report: (field: string, value: unknown, accepted: string) => void,
@@ -161,7 +164,7 @@ function reportReservationConflicts(
   if (count !== undefined) report("reserve", reserve, "nothing beside count");
 }
 
-/** The problem with the names of options, and with the option to use in place of one of another library. */
+/** Adds hints to a problem: the names of valid options, or the option that replaces one of another library. */
 function withHints(
   problem: ConfigProblem,
   stated: Readonly<Record<string, unknown>>,
@@ -192,14 +195,14 @@ function withHints(
       accepted: `${accepted}; or limit and windowMs`,
     };
   }
-  // Only routes have a context, and a request that can go on.
+  // Only a route has a context for functions, and a request that can continue.
   const otherForm = caller === "rateLimit" ? (otherForms[field] ?? "") : "";
   return { ...problem, accepted: inJavaScript(accepted) + otherForm };
 }
 
 const orFunction = "; or a function of the context";
 
-/** The values of options that a field of `POLICIES` cannot have. */
+/** Values that options may have in addition to those of the fields of `POLICIES`. */
 const otherForms: Readonly<Record<string, string>> = {
   key: orFunction,
   limits: orFunction,
@@ -211,8 +214,8 @@ const otherForms: Readonly<Record<string, string>> = {
 const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ": ");
 
 /**
- * Instances that are constructed for each request have new functions each time, but the same text. The order of options is
- * irrelevant.
+ * A text that identifies the options in any order. All functions have the same text, because an instance that is
+ * constructed for each request has new functions each time.
  */
 function textOf(stated: Readonly<Record<string, unknown>>): string {
   try {
@@ -236,8 +239,8 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
 }
 
 /**
- * The text of the key that a function returned; null when there is no key, or when a list is empty or lacks a part. A
- * list of texts and a single text never have the same text.
+ * The text of the key that a function returned. Null when there is no key, when a list is empty, or when a part is
+ * missing. A list never has the same text as a single string.
  */
 export function customKeyText(value: unknown, policy: string): string | null {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
@@ -260,7 +263,7 @@ const isMissing = (part: unknown): boolean => part === null || part === undefine
 const isKeyPart = (part: unknown): boolean =>
   typeof part === "string" || (typeof part === "number" && Number.isFinite(part));
 
-/** The kind of a wrong key. Its value may be a secret, or personal data. */
+/** The kind of an invalid key, for an error. The key itself may be a secret or personal data. */
 function kindOf(value: unknown): string {
   if (Array.isArray(value)) return "a list that has other items than texts";
   if (typeof value === "object") return "an object";

@@ -1,6 +1,9 @@
-/** `headgate` alone has no code: each part of the package has a subpath. Imports from it fail with what to write. */
+/**
+ * `headgate` without a subpath has no code: each part of the package has its own subpath. An import from `headgate`
+ * fails with an error that says what to write.
+ */
 
-/** TypeScript quotes the property wherever such an import is used. */
+/** TypeScript quotes this property in the error about such an import. */
 type Elsewhere<Subpath extends string> = {
   readonly [Hint in `import it from "headgate/${Subpath}"`]: never;
 };
@@ -22,7 +25,7 @@ const elsewhere = <Subpath extends keyof typeof subpaths>(_subpath: Subpath) =>
 const [inClient, inHono, inObject] = [elsewhere("client"), elsewhere("hono"), elsewhere("object")];
 const [inLimiter, inStrategies, inTest] = [elsewhere("limiter"), elsewhere("strategies"), elsewhere("test")];
 
-// Without these names, imports of them would fail before the error below can say what to write.
+// These exports exist only so that such imports load this module. Otherwise they would fail before the error below.
 export {
   inClient as createClient,
   inClient as HeadgateError,

@@ -1,4 +1,4 @@
-/** Durable Objects of the limiter in memory, behind a binding as Workers have it, and their faults. */
+/** The limiter's Durable Objects in memory, the binding through which a Worker calls them, and simulated failures. */
 import { type Clock, clockName } from "../../limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../limiter/object/key-cache.ts";
 import { KeyObject } from "../../limiter/object/key-object.ts";
@@ -52,7 +52,10 @@ export interface ObjectCall {
   readonly values: readonly unknown[];
 }
 
-/** @param reply makes the object reply */
+/**
+ * Delivers a call to an object.
+ * @param reply makes the object reply
+ */
 type Deliver = (call: ObjectCall, reply: () => Promise<unknown>) => Promise<unknown>;
 
 /** `@cloudflare/workers-types` or `wrangler types` declare stubs, and Headgate's types need neither. */
@@ -110,7 +113,7 @@ export class MemoryNamespace implements TestNamespace {
     const text = String(id);
     const end = text.indexOf("/");
     const [jurisdiction, name] = [text.slice(0, end) || null, text.slice(end + 1)];
-    // As on the platform, a stub has every method, and a call of one that the object lacks fails.
+    // As on the platform, a stub has every method. A call fails if the object lacks the method.
     return new Proxy(
       { id, name: id.name },
       {
@@ -140,7 +143,7 @@ export class MemoryNamespace implements TestNamespace {
     return new MemoryNamespace(this.#objects, this.#deliver, jurisdiction);
   }
 
-  /** Values are cloned in both directions, as the platform does. */
+  /** Calls a method. Arguments and results are cloned, as on the platform. */
   async #call(name: string, jurisdiction: string | null, method: string, values: readonly unknown[]): Promise<unknown> {
     const sent = structuredClone(values);
     return this.#deliver({ object: name, method, values: sent }, async () => {
@@ -154,7 +157,7 @@ export class MemoryNamespace implements TestNamespace {
   }
 }
 
-/** As on the platform, which alone calls the constructor and the handler of alarms. */
+/** Only the platform calls the constructor and the alarm handler, so stubs cannot. */
 const isCallable = (method: string): boolean =>
   method !== "constructor" && method !== "alarm" && Object.hasOwn(KeyObject.prototype, method);
 

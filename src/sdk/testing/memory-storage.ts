@@ -41,7 +41,7 @@ export class MemoryStorage implements RowStorage {
     this.#changeAlarm(atMs);
   }
 
-  /** The platform does this before it calls the handler of an alarm that is due. */
+  /** The platform deletes a due alarm before it calls the alarm handler. */
   async deleteAlarm(): Promise<void> {
     this.#changeAlarm(null);
   }
@@ -50,7 +50,7 @@ export class MemoryStorage implements RowStorage {
     return this.rows.get(name);
   }
 
-  /** In the order of names. The names of an object's rows are ASCII. */
+  /** Sorted by name. The names of an object's rows are ASCII. */
   protected listRows({ prefix = "", startAfter = "", limit = Number.POSITIVE_INFINITY }: RowRange): [string, string][] {
     return [...this.rows]
       .filter(([name]) => name.startsWith(prefix) && name > startAfter)

@@ -35,13 +35,13 @@ export interface TestLimiterOptions {
 export interface TestEnv {
   /** The binding of the objects. */
   readonly RATE_LIMITER: TestNamespace;
-  /** A fixed text, since it protects nothing. */
+  /** A fixed text, because it protects nothing in a test. */
   readonly KEY_SECRET: string;
 }
 
 /** A limiter in memory. */
 export interface TestLimiter {
-  /** Pass it as the environment of a Worker, with other variables as you need them. */
+  /** Pass `env` as the environment of a Worker, with other variables as you need them. */
   readonly env: TestEnv;
   /** The time of the limiter and of its objects. */
   readonly clock: TestClock;
@@ -78,7 +78,7 @@ export function createTestLimiter(options: TestLimiterOptions = {}): TestLimiter
   };
 }
 
-/** Before every real test, so that a token that is valid now is valid at the start. */
+/** Earlier than any real test run, so that a token that is valid at the real time is not expired at the start. */
 const defaultStartMs = Date.UTC(2026, 0, 1);
 
 interface TestSettings {
@@ -108,7 +108,7 @@ function readTestOptions(options: object): TestSettings {
   return { startAtMs, policies };
 }
 
-/** `parseConfig` reads the policies. */
+/** Only a first check: `parseConfig` reads the policies. */
 const isListOrNull = (value: unknown): value is readonly TestPolicy[] | null => value === null || Array.isArray(value);
 
 /** Null for a value that is no instant. */
@@ -118,20 +118,20 @@ function instantOf(value: unknown): number | null {
   return Number.isSafeInteger(ms) && Number(ms) >= 0 ? Number(ms) : null;
 }
 
-/** The deadline of a call of the client, in virtual time. It is longer than the longest `timeout` of a policy. */
+/** The deadline of the client's calls, in virtual time. It is longer than the longest `timeout` of a policy. */
 const timeoutMs = 60_000;
 
 /** A policy with the fields of `POLICIES` in `[vars]`. */
 export type TestPolicy = Readonly<Record<string, unknown>>;
 
-/** A test has no request that must outlast its response. */
+/** Work after the response need not be kept alive in a test. */
 const waitUntil: WaitUntil = () => undefined;
 
-/** `/check` in memory, which a limiter with `policies` has. */
+/** `/check` in memory. Only a limiter with `policies` has it. */
 export interface TestService {
-  /** In place of a service binding with `entrypoint = "Headgate"`. */
+  /** Use it in place of a service binding with `entrypoint = "Headgate"`. */
   readonly service: HeadgateService;
-  /** In place of a client that `createClient` returns. It makes each call once. */
+  /** Use it in place of a client from `createClient`. It makes each call only once. */
   readonly client: Client;
 }
 

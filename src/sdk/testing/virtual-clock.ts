@@ -7,21 +7,26 @@ export interface TestClock {
   /** Milliseconds since 1970. */
   readonly now: () => number;
   /**
-   * Lets time pass. Timers and alarms fire in the order in which they are due, each with `now()` at its instant, and the
-   * work that one starts goes on until it is done or waits for time to pass. Then the next one fires. The duration is a
-   * text such as `"1m"`, or an integer of milliseconds.
+   * Lets time pass. Timers and alarms fire in the order in which they are due, and `now()` is then their instant.
+   * Before the next one fires, the work that the last one started runs until it is done or waits for time to pass. The
+   * duration is a text such as `"1m"`, or an integer of milliseconds.
    */
   readonly advance: (duration: string | number) => Promise<void>;
 }
 
-/** Streams and other libraries continue some work only in a later turn of the event loop. */
+/**
+ * How many turns of the event loop must pass without work. Streams and other libraries continue some work only in a
+ * later turn.
+ */
 const idleTurns = 5;
 
-/** Some environments of test runners lack `setImmediate`. */
+/**
+ * `setImmediate`, or `setTimeout` in environments of test runners that lack it. Kept from before fake timers replace
+ * it.
+ */
 const platformTurn: (act: () => void) => unknown =
   (globalThis as { readonly setImmediate?: (act: () => void) => unknown }).setImmediate ?? globalThis.setTimeout;
 
-/** Also fires under fake timers that are installed after this module is loaded. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => void platformTurn(resolve));
 
 export class VirtualClock implements Clock, TestClock {
@@ -52,7 +57,7 @@ export class VirtualClock implements Clock, TestClock {
 
   readonly advance = async (duration: string | number): Promise<void> => {
     const ms = millisecondsOf(duration);
-    // A call while time passes takes effect after the earlier ones.
+    // If time is already passing, this call waits for the earlier ones.
     this.#advancing = this.#advancing.then(() => this.#advanceTo(this.nowMs + ms));
     return this.#advancing;
   };

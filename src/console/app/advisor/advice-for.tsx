@@ -54,7 +54,7 @@ export function AdviceFor({ policy, goal, samples }: AdviceForProps) {
   );
 }
 
-/** Has its place while nothing runs, so that nothing moves when it does. */
+/** Takes up its space even while nothing runs, so that the page does not move when a replay starts. */
 const Progress = ({ task: { share } }: { readonly task: TaskState<unknown> }) => (
   <p class="progress dim" role="status">
     {share.value !== null && (
@@ -118,7 +118,7 @@ function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
 
 const usePlot = lazy(async () => (await import("./candidate-plot.tsx")).CandidatePlot);
 
-/** The table of candidates has the same numbers, so a plot that cannot be loaded stops nothing. */
+/** Without the plot the view stays usable, because the table of candidates has the same numbers. */
 function LazyPlot(props: CandidatePlotProps) {
   const { code: Plot, hasFailed } = usePlot();
   if (Plot !== null) return <Plot {...props} />;
@@ -248,16 +248,16 @@ function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTable
 }
 
 interface TryLimitProps {
-  /** As the advisor found it. */
+  /** The candidate with the limit that the advisor found. */
   readonly candidate: ShownCandidate;
-  /** The units per window that the slider is at. */
+  /** The units per window at the position of the slider. */
   readonly units: number;
-  /** With the limit of the slider; of an earlier place of the slider while the replay runs. */
+  /** The candidate with the limit of the slider. While a replay runs, it has the limit of an earlier position. */
   readonly shown: ShownCandidate;
   readonly isRunning: boolean;
   readonly onMove: (units: number) => void;
   readonly onUse: (limits: readonly FullLimit[]) => void;
-  /** With the limit of the slider. */
+  /** The limits of the candidate, with the units of the slider. */
   readonly limits: readonly FullLimit[];
 }
 

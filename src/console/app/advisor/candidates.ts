@@ -48,7 +48,7 @@ export function samplesText(samples: KnownSamples, nowMs: number): string {
   return `Based on ${parts.join(", ")}.`;
 }
 
-/** Almost all is not all. */
+/** Never rounds up to 100 %. */
 const coverageText = (coverage: number): string =>
   coverage < 1 ? `${Math.min(99.9, Math.floor(1_000 * coverage) / 10)} %` : "100 %";
 
@@ -57,7 +57,7 @@ const ageText = ({ storedAtMs }: KnownSamples, nowMs: number): string =>
 
 const minuteMs = 60_000;
 
-/** Whole minutes, so that the text does not change each second. */
+/** Rounds down to whole minutes, so that the text does not change each second. */
 const agoText = (agoMs: number): string =>
   agoMs < minuteMs ? "less than a minute ago" : `${durationText(minuteMs * Math.floor(agoMs / minuteMs))} ago`;
 
@@ -151,7 +151,7 @@ interface Place {
   readonly top: number;
 }
 
-/** As large as a finger. */
+/** The distance within which a finger hits a point. */
 const nearPx = 24;
 
 /** The index of the point that is nearest to the pointer; null for none near it. */
@@ -178,7 +178,7 @@ const nameOf = ({ strategy, limits: [first] }: ShownCandidate): string =>
 
 const familyOf = (name: string): string => name.replace(/ \d+\//, " ");
 
-/** A goal that changes has other candidates. */
+/** A new goal has other candidates, so the selection is removed from the URL. */
 export const noSelection: Query = { candidate: undefined, limit: undefined };
 
 export const queryOf = (candidate: ShownCandidate, units?: number): Query => ({
@@ -187,8 +187,8 @@ export const queryOf = (candidate: ShownCandidate, units?: number): Query => ({
 });
 
 /**
- * Index of the candidate of the URL. Newer samples may have given it another number of units. Without one, it is that of the
- * recommendation.
+ * The index of the candidate that the URL names. Newer samples may give that candidate another number of units. If the
+ * URL names none, it is the index of the recommended candidate.
  */
 export function chosenIn({ candidates, recommendation }: ShownAdvice, query: URLSearchParams): number | null {
   const chosen = query.get("candidate") ?? "";

@@ -101,7 +101,7 @@ function GoalRow({ form, goal, name, onChoose }: GoalRowProps) {
   const { kind, parts, labels, defaults } = form;
   const own = goal?.kind === kind ? valuesOf(goal) : null;
   const [typed, setTyped] = useState(own ?? defaults);
-  // A goal from the link or in other words replaces what was typed, unless both mean the same.
+  // A goal from the URL replaces what was typed in the row, unless both mean the same.
   const [known, setKnown] = useState(own?.join() ?? "");
   if (own !== null && own.join() !== known) {
     setKnown(own.join());

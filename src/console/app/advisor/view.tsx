@@ -90,7 +90,7 @@ export function OfPolicy({ policy }: { readonly policy: PolicyView }) {
   );
 }
 
-/** Candidates of the former goal may not exist any more. */
+/** The candidates of the previous goal may not exist any more. */
 const chooseGoal = (text: string): void => replaceQuery({ goal: text, ...noSelection });
 
 /** The reader of goals needs the engine's parser, which the other views do not load. */

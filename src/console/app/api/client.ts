@@ -111,7 +111,7 @@ async function send(
 }
 
 export function problemIn({ status, type }: Response, text: string): ApiProblem {
-  // The API redirects nothing. Cloudflare Access redirects to its sign-in.
+  // The API itself never redirects. Cloudflare Access redirects to its sign-in when its session has ended.
   const hasAccessEnded = type === "opaqueredirect";
   return new ApiProblem(
     hasAccessEnded
@@ -120,7 +120,10 @@ export function problemIn({ status, type }: Response, text: string): ApiProblem 
   );
 }
 
-/** Another server answers, such as that of a network's sign-in. A change may have been made, as after any status of 5xx. */
+/**
+ * The answer of another server, such as the sign-in page of a network. As after any status of 5xx, the change may have
+ * been made.
+ */
 const unreadable = { status: 502, detail: "The answer is not JSON of the Worker: another server may have sent it." };
 
 /** Undefined for the answer of another server, such as an error page. */

@@ -7,7 +7,10 @@ const longestPauseMs = 10_000;
 
 const running = signal<readonly Polling<unknown>[]>([]);
 
-/** Why a value that the page still shows is old; null while all of them are current, and while the connection is lost. */
+/**
+ * The reason why the page still shows an old value. Null while all values are current, and while the connection is
+ * lost.
+ */
 export const staleness = computed(
   () =>
     running.value.filter(({ value }) => value.value !== null).find(({ problem }) => problem.value !== null)?.problem
@@ -33,7 +36,7 @@ export function usePolled<Value>(
 }
 
 export class Polling<Value> {
-  /** The last value that was read; null before the first. */
+  /** The last value that was read; null before the first read. */
   readonly value = signal<Value | null>(null);
   /** Why the last read was refused; null after a success, and while the connection is lost. */
   readonly problem = signal<Error | null>(null);
@@ -94,17 +97,17 @@ export class Polling<Value> {
 }
 
 interface Delays {
-  /** Before the first read. */
+  /** The delay before the first read. */
   readonly firstMs?: number;
-  /** Before later ones: long enough for the next key of somebody who types. */
+  /** The delay before each later read. It is longer than the time between two keystrokes. */
   readonly laterMs?: number;
 }
 
 /**
- * Returns the last value that was read. A failed read and null keep the value before: what surrounds the section is complete
- * without it.
+ * Returns the last value that was read. A failed read, or one that returns null, keeps the previous value: the page is
+ * complete without this value.
  * @param read null while there is nothing to read
- * @param parameters when one changes, it is read again
+ * @param parameters a change of one of them starts another read
  */
 export function useRead<Value>(
   read: ((abort: AbortSignal) => Promise<Value | null>) | null,
@@ -121,7 +124,7 @@ export function useRead<Value>(
         const next = await read(abort.signal);
         if (next !== null && !abort.signal.aborted) setValue(next);
       } catch {
-        // The value before stays.
+        // The previous value stays.
       }
     };
     const timer = setTimeout(() => void readNow(), isFirst ? firstMs : laterMs);

@@ -21,7 +21,7 @@ export interface Term {
   readonly note?: string;
 }
 
-/** The end and the note of a rule, for a call that keeps them. */
+/** The end and the note of a rule, for a call that leaves both unchanged. */
 export const termOf = ({ expiresAt, note }: AuditedRule): Term => ({
   ...(expiresAt !== null && { expiresAt }),
   ...(note !== null && { note }),
@@ -55,7 +55,7 @@ export interface KeyReference {
 /** Limits and allow entries of a whole policy need the scope. */
 type NewRule = KeyReference & RuleContent & Partial<Pick<AuditedRule, "scope">>;
 
-/** Changes the mode or the limits; null returns to those of the configuration. */
+/** Changes the mode or the limits of a policy. Null restores those of the configuration. */
 interface PolicyChange extends Term {
   readonly mode?: PolicyMode | null;
   readonly limits?: WrittenLimits | null;
@@ -64,7 +64,7 @@ interface PolicyChange extends Term {
 
 type PatchedKind = "mode" | "limits";
 
-/** A rule before and after a change; null when there was or is none. */
+/** A rule before and after a change. `before` is null for a new rule, `after` for a removed one. */
 export type RuleChange = Pick<AuditEntryView, "before" | "after">;
 
 export type RulePlan =
@@ -120,7 +120,10 @@ export function isResultOf(
 const rulesOfKind = ({ rules }: PolicyView, kind: PatchedKind): readonly RuleView[] =>
   rules.filter((rule) => rule.kind === kind);
 
-/** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */
+/**
+ * Whether the rules of this kind are what the patch would have made of the earlier ones. Rules of other kinds may have
+ * changed since.
+ */
 export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKind, patch: PolicyChange): boolean {
   const { mode, limits, ...rest } = patch;
   const [newest = null] = rulesOfKind(before, kind);
@@ -130,10 +133,13 @@ export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKi
   return rule !== undefined && others.length === 0 && isResultOf(newest, content, rule);
 }
 
-/** A change on the condition that what it changes is as it was read: otherwise it is refused with status 412. */
+/**
+ * A change that the API accepts only while its target is as the page read it. Otherwise the API refuses it with status
+ * 412.
+ */
 export interface ConditionalChange<Result> {
   readonly send: (idempotencyKey: string) => Promise<Result>;
-  /** The result of an earlier attempt whose answer was lost; null when another change came first. */
+  /** The result of an earlier attempt whose answer was lost; null when another change was made first. */
   readonly result: () => Promise<Result | null>;
   readonly undoOf: (result: Result) => Undo;
 }
@@ -219,8 +225,8 @@ export class Sender<Result> {
   #lost: Attempt<Result> | null = null;
 
   /**
-   * If the same typed text is sent again after a lost answer, the first change is sent again: the page may show the result of
-   * the first attempt already, so that a new change would be based on it.
+   * If the operator sends the same text again after a lost answer, the first change is sent again. A new change could
+   * be based on the result of the first attempt, which the page may already show.
    */
   async send(typed: string, change: ConditionalChange<Result>): Promise<Result> {
     const repeated = this.#lost?.typed === typed ? this.#lost : null;
@@ -235,11 +241,11 @@ export class Sender<Result> {
   }
 }
 
-/** Whether the change may have been made: the answer is lost, or the Worker failed on the way to it. */
+/** Whether the change may have been made although the call failed: its answer is lost, or the Worker failed. */
 const isUnsure = (error: unknown): boolean =>
   error instanceof ConnectionLost || (error instanceof ApiProblem && error.status >= 500);
 
-/** Whether what was to be changed has changed since it was read. */
+/** Whether the target of the change has changed or disappeared since the page read it. */
 export const isOutdated = (error: unknown): error is ApiProblem =>
   error instanceof ApiProblem && (error.status === 412 || error.status === 404);
 
@@ -254,12 +260,15 @@ async function sentAgain<Result>({ change, idempotencyKey }: Attempt<Result>): P
   }
 }
 
-/** Returns the entries of the undo, which can be undone in turn. After a lost answer, it can be called again. */
+/**
+ * Undoes a change. Returns the audit entries of the undo, which can be undone in turn. It can be called again after a
+ * lost answer.
+ */
 export type Undo = () => Promise<readonly AuditEntryView[]>;
 
 type EntryNumbers = readonly Pick<AuditEntryView, "seq">[];
 
-/** The control plane returns the rules of the entries to what they were, in one step or not at all. */
+/** Returns an undo in which the control plane restores the rules of all entries, or of none. */
 export function undoOfEntries(entries: EntryNumbers | (() => Promise<EntryNumbers>)): Undo {
   const idempotencyKey = crypto.randomUUID();
   return async () => {
@@ -299,7 +308,7 @@ const undoOfRecent = (isUndone: (entry: AuditEntryView) => boolean): Undo =>
 /** Rules never change in place, and their lists can be long. */
 const stateTexts = new WeakMap<AuditedRule, string>();
 
-/** The same text for states with the same place, effect, end and note; "" for no rule. */
+/** A text that is equal for rules with equal policy, key, scope, effect, end and note; "" for no rule. */
 export function ruleStateText(rule: AuditedRule | null): string {
   if (rule === null) return "";
   const known = stateTexts.get(rule);
@@ -316,7 +325,10 @@ export const isSameRule = (one: AuditedRule | null, other: AuditedRule | null): 
 export const hasEnded = ({ expiresAt }: Pick<AuditedRule, "expiresAt">, nowMs: number): boolean =>
   expiresAt !== null && Date.parse(expiresAt) <= nowMs;
 
-/** The change that undoes another; null when nothing is left to undo: the former rule would have ended by now. */
+/**
+ * The change that undoes this one. Null when nothing is left to undo, because the previous rule would have expired by
+ * now.
+ */
 export function undoStep({ before, after }: RuleChange, nowMs: number): RuleChange | null {
   const former = before === null || hasEnded(before, nowMs) ? null : before;
   return former === null && after === null ? null : { before: after, after: former };

@@ -26,7 +26,10 @@ interface StepProps {
 
 interface UndoDialogProps {
   readonly entry: AuditEntryView;
-  /** Changes while the dialog is open, when another operator changes the rule. */
+  /**
+   * Whether and how the entry can be undone. It changes while the dialog is open, when another operator changes the
+   * rule.
+   */
   readonly option: UndoOption;
   readonly onClose: () => void;
 }
@@ -92,7 +95,7 @@ interface RollbackDialogProps {
   readonly onClose: () => void;
 }
 
-/** The rules that a rollback changes are known when all entries after `to` are loaded. */
+/** Loads all entries after `to`, because they determine which rules a rollback changes. */
 export function RollbackDialog(props: RollbackDialogProps) {
   const { to, loaded } = props;
   const [state, setState] = useState<"loading" | "ready" | "out of reach">("loading");
@@ -133,7 +136,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [opened] = useState(() => loaded.newest.peek());
   const entries = loaded.all.value ?? [];
   const plan = rollbackPlan(entries, to, second.value);
-  // The oldest entry of the log can be preceded by none.
+  // A rollback to the state directly before the oldest entry is possible. Earlier states are unknown.
   const isOlder = to > 0 && to < (entries.at(-1)?.seq ?? 0) - 1;
   const isUnknown = to > loaded.newest.value || isOlder;
   const confirm = async (): Promise<void> => {
@@ -182,7 +185,10 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
 const stateName = (to: number): string =>
   to === 0 ? "the state before the first change" : `the state after entry ${to}`;
 
-/** A rollback to the entry before it. If there are later changes, it is shown for confirmation first, since it undoes them too. */
+/**
+ * Undoes a rollback by another one, to the entry before it. If there are later changes, a dialog asks first, because it
+ * undoes them too.
+ */
 async function undoRollback(to: number, last: number, loaded: LoadedEntries): Promise<void> {
   await loaded.loadNewer();
   if (loaded.newest.peek() === last) {

@@ -1,4 +1,7 @@
-/** The list of entries: a part of it at a time, which follows the newest entries until older ones are shown. */
+/**
+ * The list of audit entries. It shows a part of them at a time, and follows the newest ones until the operator shows
+ * older ones.
+ */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Fragment } from "preact";
 import type { AuditEntryView } from "../../../admin/wire.ts";
@@ -13,7 +16,7 @@ import { changeText } from "../parts/rule-text.ts";
 import { instantText, shortId } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
 
-/** A failure is shown from `problem`; the next change or click reads again. */
+/** Ignores the failure, because `problem` shows it. The next change or click reads again. */
 export const inBackground = (done: Promise<unknown>): void => void done.catch(() => null);
 
 interface EntriesProps {
@@ -121,7 +124,7 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
 interface EntryProps {
   readonly entry: AuditEntryView;
   readonly history: History;
-  /** Null when newer entries are unknown, so that it can be neither undone nor rolled back to. */
+  /** Null when newer entries are unknown, so that this one allows neither an undo nor a rollback. */
   readonly option: UndoOption | null;
   /** Whether the address names this entry. */
   readonly isNamed: boolean;

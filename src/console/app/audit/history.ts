@@ -1,15 +1,18 @@
-/** The index of audit entries, which says how each one can be undone, and the preview of a rollback. */
+/** Says how each audit entry can be undone, and previews a rollback. */
 import type { AuditedRule, AuditEntryView } from "../../../admin/wire.ts";
 import { countOf } from "../parts/text.ts";
 import { hasEnded, isSameRule, type RuleChange, ruleIn, ruleStateText, undoStep } from "../api/rules.ts";
 
 export type UndoOption = { readonly step: RuleChange } | { readonly obstacle: string };
 
-/** Answers how an entry can be undone, and which one it undoes, without reading the others again. */
+/**
+ * An index of audit entries. It finds how an entry can be undone, and which one it undoes, without a search through all
+ * entries.
+ */
 export class History {
   readonly newest: number;
   readonly #newestOfRule = new Map<string, AuditEntryView>();
-  /** The newest entry that leaves a rule as the text says, by the text. */
+  /** By the text of a rule's state: the newest entry that left a rule in this state. */
   readonly #newestLike = new Map<string, AuditEntryView>();
   readonly #undone = new Map<AuditEntryView, AuditEntryView>();
 
@@ -34,8 +37,8 @@ export class History {
   }
 
   /**
-   * The entry whose change an entry takes back; null for none. It is the change of the same rule just before, or the removal of
-   * a rule that the entry makes again: the log has both as ordinary changes.
+   * The earlier entry that an entry undoes; null for none. This is the previous change of the same rule, or the removal
+   * of a rule that the entry creates again. The log records undos as ordinary changes.
    */
   undoneBy(entry: AuditEntryView): AuditEntryView | null {
     return this.#undone.get(entry) ?? null;
@@ -53,7 +56,7 @@ export class History {
     if (after !== null && hasEnded(after, nowMs)) return { obstacle: "the rule has ended" };
     const step = undoStep({ before, after }, nowMs);
     if (step === null) return { obstacle: "the rule would have ended by now" };
-    // A rule with the same effect and end exists under another id.
+    // A rule with the same effect and end may exist under another id.
     const again = step.before === null ? this.#newestLike.get(ruleStateText(step.after)) : undefined;
     if (again === undefined || again.seq <= seq) return { step };
     return this.#obstacleBy(again, entry, "made the same rule again");

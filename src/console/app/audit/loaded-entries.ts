@@ -7,17 +7,17 @@ import { History } from "./history.ts";
 /** Reads a page of the log; null is the cursor of the newest entries. */
 export type ReadPage = (cursor: string | null, limit: number) => Promise<AuditPage>;
 
-/** An entry with this many newer ones is the oldest that is reached without a click for each page. */
+/** The page reads back by at most this many entries to reach an older one. Beyond, each page takes a click. */
 export const mostReached = 5_000;
 const pageSize = 100;
-/** The admin API has no longer pages. */
+/** The longest page that the admin API returns. */
 const longPageSize = 200;
 
 export class LoadedEntries {
   /** The newest first; null before the first answer. */
   readonly all = signal<readonly AuditEntryView[] | null>(null);
   readonly history = computed(() => new History(this.all.value ?? []));
-  /** The entries around one that is out of reach; null while none is shown. */
+  /** The entries around an old one that is out of reach; null while no such entry is shown. */
   readonly excerpt = signal<readonly AuditEntryView[] | null>(null);
   readonly problem = signal<Error | null>(null);
   readonly isLoading = signal(false);
@@ -95,7 +95,7 @@ export class LoadedEntries {
     return undefined;
   }
 
-  /** Keeps what was read before a failure. */
+  /** Reads older entries down to this one. After a failure, those already read are kept. */
   async #loadOlderTo(seq: number, limit: number): Promise<void> {
     const found = [...(this.all.value ?? [])];
     let next = this.#next.value;

@@ -4,13 +4,13 @@ import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { instantText } from "../parts/text.ts";
 
 export const mostShownEntries = 200;
-/** By how many entries the part moves. */
+/** The number of entries by which the shown part moves. */
 const step = 100;
 
 /** The part of a long list of entries that the page shows, so that the page stays small. */
 interface EntryWindow {
   readonly rows: readonly AuditEntryView[];
-  /** How many entries of the list are newer, or older, than those shown. */
+  /** The numbers of entries in the list that are newer or older than the shown part. */
   readonly newer: number;
   readonly older: number;
 }
@@ -26,14 +26,17 @@ export function entryWindow(list: readonly AuditEntryView[], first: number | nul
   return { rows, newer, older: list.length - newer - rows.length };
 }
 
-/** The next part, which keeps some of the entries shown. */
+/** The first entry of the next older part, which overlaps the shown one. */
 export const olderFirst = ({ rows }: Pick<EntryWindow, "rows">, first: number | null): number | null =>
   rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first);
 
 export const newerFirst = (list: readonly AuditEntryView[], { newer }: EntryWindow): number | null =>
   newer <= step ? null : (list[newer - step]?.seq ?? null);
 
-/** The part around an entry; the present part if it has the entry, or if no part has it. */
+/**
+ * The first entry of a part that contains the named entry. The shown part stays if it contains the entry, or if the
+ * list does not.
+ */
 export function firstAround(list: readonly AuditEntryView[], first: number | null, named: number): number | null {
   const index = list.findIndex(({ seq }) => seq === named);
   const { newer, rows } = entryWindow(list, first);

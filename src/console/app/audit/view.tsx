@@ -82,8 +82,8 @@ function Log({ loaded }: { readonly loaded: LoadedEntries }) {
 }
 
 /**
- * New entries appear at once while nothing else is read, or when the operator of this tab made one of them. Otherwise they
- * appear when the operator asks for them.
+ * New entries appear at once if the operator of this tab made one of them, or while the operator is not reading older
+ * ones. Otherwise they appear when the operator asks for them.
  */
 function useShownNewest(loaded: LoadedEntries): [number, () => void] {
   const [shownNewest, setShownNewest] = useState(0);
@@ -144,7 +144,7 @@ interface ChoiceProps extends FilterProps {
   readonly label: string;
 }
 
-/** The chosen value is offered even when no loaded entry has it. */
+/** Offers the chosen value even when no loaded entry has it. */
 function Choice({ field, label, entries, filter }: ChoiceProps) {
   const { [field]: value = "" } = filter;
   const offered = new Set([value, ...entries.map((entry) => entry[field] ?? "")]);
@@ -159,7 +159,7 @@ function Choice({ field, label, entries, filter }: ChoiceProps) {
   );
 }
 
-/** The entries around one that is so old that the page does not load all newer ones. */
+/** The entries around an old one, for which the page does not load all newer entries. */
 function Excerpt({ rows, named }: { readonly rows: readonly AuditEntryView[]; readonly named: number }) {
   const history = useMemo(() => new History(rows), [rows]);
   const [newest, oldest] = [rows[0], rows.at(-1)];

@@ -6,9 +6,11 @@ import { numberText, percentText } from "../parts/text.ts";
 
 export interface Decisions {
   readonly all: number;
-  /** Those that the list of most denied keys counts. As in the overview, decisions by `onError` are none of them. */
+  /**
+   * The denials that the list of most denied keys counts. As in the overview, decisions by `onError` are not counted.
+   */
   readonly denied: number;
-  /** Denials that a dry run left out. That list counts them, too. */
+  /** Requests that a dry run would have denied. The list of most denied keys counts them, too. */
   readonly wouldBeDenied: number;
 }
 
@@ -40,7 +42,10 @@ export function mostDenying(
   return most === undefined || most.count === 0 ? null : most.name;
 }
 
-/** The lists do not say which of the denials of a key are those of a dry run. `column` is the title of their counts. */
+/**
+ * The words for the lists of denied keys, which do not separate denials from those of a dry run. `column` is the title of
+ * the counts.
+ */
 export const denialTexts = {
   denied: { noun: "denials", column: "Denied", title: "Top denied keys" },
   "would be denied": {
@@ -55,7 +60,10 @@ export const denialTexts = {
   },
 } as const;
 
-/** The denials that a list of most denied keys counts. Before the first denial, its mode says which there will be. */
+/**
+ * Whether the list of most denied keys counts denials or would-be denials. Before the first of either, the mode
+ * decides.
+ */
 export function denialKind(
   points: readonly StatisticsPointView[],
   { name, mode }: Pick<PolicyView, "name" | "mode">,
@@ -68,7 +76,7 @@ export function denialKind(
 
 const dayMs = 86_400_000;
 
-/** The denials of the hours that lists of most denied keys cover. */
+/** The statistics of the same 24 hours that the lists of most denied keys cover. */
 export async function readDenials(abort?: AbortSignal, policy?: string): Promise<readonly StatisticsPointView[]> {
   const from = new Date(now() - dayMs).toISOString();
   const query = queryText({ policy, from, step: "1h" });

@@ -1,4 +1,4 @@
-/** The dialogs of a key: its fields, the effect, and what others change meanwhile. */
+/** The dialogs of a key. Each shows its fields, the effect of the change, and what other operators change meanwhile. */
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import type { AuditPage, FullLimit, RuleView } from "../../../admin/wire.ts";
@@ -330,7 +330,7 @@ function limitsAfterBoost({ rules, explanation }: KeyState, replaced: RuleView |
   return `${ruleText(later)}, from the rule of ${later.actor}, ${endText(later)}`;
 }
 
-/** Notes on parts of the limits in effect that a boost does not change or keep. */
+/** Notes on what a boost does not keep of the present limits, or does not multiply. */
 function notesOnBase({ factor, scalesSlots }: BoostChoice, base: readonly FullLimit[]): readonly string[] {
   if (factor === null) {
     return base.some(hasOptions)

@@ -10,7 +10,7 @@ import { shortId } from "../parts/text.ts";
 import { session } from "../shell/session.ts";
 
 interface KnownKey {
-  /** As people read it. */
+  /** The key as shown to people. */
   readonly label: string;
   readonly plain: PlainKey | null;
 }
@@ -47,7 +47,10 @@ export const explain = (body: object, abort?: AbortSignal): Promise<Explanation>
 export const explainKey = (policy: string, id: string, abort: AbortSignal): Promise<Explanation> =>
   explain({ policy, ...(knownKey(policy, id)?.plain ?? { id }) }, abort);
 
-/** The name of a key in calls that make rules. With the plain key, the rule keeps it sealed, so that it can be revealed. */
+/**
+ * How calls that make rules name a key. If they send the plain key, the rule stores it sealed, and operators can reveal
+ * it later.
+ */
 export function referenceTo(policy: string, id: string): KeyReference {
   const { key, tenant } = knownKey(policy, id)?.plain ?? {};
   const isComplete = key !== undefined && key.every((part) => part !== null);
@@ -61,7 +64,7 @@ export function referenceTo(policy: string, id: string): KeyReference {
 export async function revealKey(policy: string, parts: readonly string[], id: string): Promise<void> {
   const { key: label } = await call<RevealedKey>("POST", "keys/reveal", { body: { policy, id } });
   const key = partsOfLabel(label, parts);
-  // A value may look like the name of the next part, so the parts are right only if they give the same id.
+  // A value may contain text that looks like the next part, so the parts are correct only if they give the same id.
   const isSame = key !== null && (await idOf(policy, key)) === id;
   remember(policy, id, { label, plain: isSame ? { key } : null });
 }
@@ -74,10 +77,10 @@ const idOf = (policy: string, key: readonly (string | null)[]): Promise<string |
 
 /** A key by its parts, as calls to the admin API name it. */
 interface PlainKey {
-  /** Null for a missing part. Absent for a policy whose requests share one key. */
+  /** One text for each part; null for a part that requests lack. Absent for a policy with one key for all requests. */
   readonly key?: readonly (string | null)[];
   readonly tenant?: string;
-  /** Attributes by which entries of lists and overrides are compared. */
+  /** The attributes that entries of lists and overrides are compared with. */
   readonly attributes?: Readonly<Record<string, string>>;
 }
 

@@ -1,4 +1,7 @@
-/** A key as it was read last, its rules and its boosts, how to bring a rule into effect, and sentences about what decides. */
+/**
+ * The rules and boosts of a key as it was last read, how to put a new rule into effect, and sentences about what
+ * decides.
+ */
 import type { Explanation, FullLimit, PolicyView, RuleView } from "../../../admin/wire.ts";
 import { contentOf, type RulePlan, type Term, termOf } from "../api/rules.ts";
 import { ruleText, termMs } from "../parts/rule-text.ts";
@@ -54,7 +57,7 @@ export const extension = (rule: RuleView, term: Term): RulePlan => {
   };
 };
 
-/** The strategy of limits that are written as text: that of the present ones, if they have one in common. */
+/** The strategy for limits that the operator types: the one that all present limits have; undefined if they differ. */
 export function commonStrategy(limits: readonly FullLimit[]): string | undefined {
   const names = new Set(limits.map(({ strategy }) => strategy));
   const [only] = names;
@@ -82,7 +85,7 @@ export const scaledLimits = (
     };
   });
 
-/** The options that an answer shows as they are written, and their defaults. */
+/** The options that limits have in answers as in the configuration, each with its default. */
 const options: Readonly<Record<string, unknown>> = {
   align: "first-request",
   timezone: undefined,
@@ -94,7 +97,10 @@ const options: Readonly<Record<string, unknown>> = {
   mode: "queue",
 };
 
-/** A limit as the admin API reads it: counters of the same window, strategy and options are kept. */
+/**
+ * Writes a limit for the admin API with all its options. If its window, strategy and options are unchanged, its
+ * counters continue.
+ */
 export function writtenLimit(limit: FullLimit, policy: string): Readonly<Record<string, unknown>> {
   const { name, limit: units, windowMs, strategy, period, precision } = limit;
   const kept = Object.entries(limit).filter(
@@ -124,7 +130,7 @@ function durationNotation(durationMs: number): string {
 export const limitsWithoutRules = ({ limitsWithoutKeyRules, lines }: Explanation): string =>
   `${limitsText(limitsWithoutKeyRules)}, from ${lines.limitsWithoutKeyRulesFrom}`;
 
-/** The rule or the limits that decide a key at an instant, without one of its rules. */
+/** The rule or the limits that decide the key at an instant if one of its rules is removed. */
 export function keyWithout(
   { rules, explanation }: Pick<KeyState, "rules" | "explanation">,
   without: Pick<RuleView, "id"> | null,
@@ -173,7 +179,7 @@ function obstacleText(step: string, { bannedForMs }: Explanation): string {
   }
 }
 
-/** Warns that spends during a boost count afterwards, by limits whose windows last longer. */
+/** Warns that the units spent during a boost still count after it, in limits whose windows last longer. */
 export function afterBoost(limits: readonly FullLimit[], lengthMs: number | null): readonly string[] {
   const outlasting = limits.filter((limit) => !holdsSlots(limit) && lengthMs !== null && limit.windowMs > lengthMs);
   if (outlasting.length === 0) return [];

@@ -4,8 +4,8 @@ import type { OutcomeName, TailEntryView, TailMessage, TailTicket } from "../../
 import { ApiProblem, call } from "../api/client.ts";
 
 /**
- * After a lost connection the state is "disconnected", or "unreachable" if none has opened: the next attempt follows by itself.
- * It is a problem when the API refuses a ticket.
+ * The state is "disconnected" after an open connection was lost, and "unreachable" if no connection was ever open. In
+ * both states the tail tries again by itself. It is an `ApiProblem` when the API refuses a ticket.
  */
 type TailState = "connecting" | "connected" | "disconnected" | "unreachable" | ApiProblem;
 
@@ -103,7 +103,7 @@ export class TailConnection {
     socket.addEventListener("close", lost, options);
   }
 
-  /** Every message shows that the connection works, so the time to the next ping starts again. */
+  /** Starts the time to the next ping again, because every message shows that the connection works. */
   #pingLater(socket: WebSocket, lost: () => void): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -146,13 +146,13 @@ export const isListed = (entry: TailEntryView, { policy, outcome, key }: TailFil
 
 /** The newest denials that match the filter, in bounded memory. */
 export class TailLog {
-  /** All denials that have arrived. */
+  /** The number of all denials that have arrived. */
   received = 0;
-  /** The newest first. They stay as they are while paused. */
+  /** The shown denials, the newest first. They do not change while paused. */
   rows: readonly TailRow[] = [];
-  /** The newest first: those that arrived while paused. */
+  /** The denials that arrived while paused, the newest first. */
   waiting: readonly TailRow[] = [];
-  /** The number of those that arrived while paused and match, also of those that are not kept. */
+  /** The number of matching denials that arrived while paused, including those that were not kept. */
   waitingCount = 0;
   isPaused = false;
   #filter: TailFilter;
@@ -161,7 +161,7 @@ export class TailLog {
     this.#filter = filter;
   }
 
-  /** Keeps those that match, so that a flood of one policy does not remove the rows of another that is watched. */
+  /** Keeps only matching denials, so that a flood under one policy does not push out the rows of another. */
   add(entries: readonly TailEntryView[]): void {
     const numbered = entries.map((entry, index) => ({ ...entry, number: this.received + index + 1 }));
     this.received += entries.length;
@@ -185,7 +185,7 @@ export class TailLog {
     this.waitingCount = 0;
   }
 
-  /** Removes the rows that do not match. Those that a former filter removed do not come back. */
+  /** Removes the rows that do not match. Rows that an earlier filter removed do not come back. */
   filter(filter: TailFilter): void {
     this.#filter = filter;
     this.rows = this.rows.filter((row) => isListed(row, filter));

@@ -9,7 +9,7 @@ export function changeLabel(entry: AuditEntryView, policies: readonly PolicyView
     case "create":
     case "replace":
       if (after === null) return "Rule changed";
-      // Only its end or its note is another.
+      // Only the end or the note of the rule has changed.
       if (before !== null && ruleText(before) === ruleText(after)) return `${ruleName(after, policies)} changed`;
       return effectLabel(after, policies);
     case "delete":
@@ -70,7 +70,7 @@ function boostLabel(rule: AuditedRule, policies: readonly PolicyView[]): string 
   if (units.length !== usual.value.length) return null;
   const ratios = usual.value.map(({ limit }, index) => (units[index] ?? 0) / limit);
   if (!(Math.min(...ratios) >= 1) || Math.max(...ratios) === 1) return null;
-  // The limits of a policy may have been others when the key was boosted, once a rule changes them.
+  // If a rule has changed the policy's limits, these may have been different when the key was boosted.
   const isFactor = usual.source === "configuration" && new Set(ratios).size === 1;
   return isFactor && Number.isInteger(ratios[0]) ? `Boosted ×${ratios[0]}` : `Boosted to ${shortLimits(limits)}`;
 }

@@ -18,33 +18,38 @@ import {
 
 const minuteMs = 60_000;
 const spanMs = 5 * minuteMs;
-/** After a longer pause between reads, such as of a hidden page, isolates may report less often than every second. */
+/**
+ * After a longer pause between reads, for example while the page is hidden, isolates may report less often than every
+ * second.
+ */
 const longestPauseMs = 10_000;
 /**
- * Before the first read and during a pause, isolates report only every few seconds, each time the counts of all of them. So the
- * reads of this time after the first read, or after a pause, extend the sample before them.
+ * Before the first read and during a pause, isolates report only every few seconds, and each report contains all counts
+ * since the last. So reads within this time after the first read, or after a pause, extend the previous sample.
  */
 const startUpSeconds = 10;
-/** Shorter samples would show what isolates send at once as a peak. */
+/** In a shorter sample, the counts that isolates report at once would look like a peak. */
 const shortestStartMs = 30_000;
-/** The first rates of the span are means with the samples of this time before it. */
+/** Samples are kept slightly longer than the span, because the first rates of the span are means that include them. */
 const keptMs = spanMs + 10_000;
-/** Counts of a minute change until two minutes after its start. */
+/** Counts of a minute still change until two minutes after its start. */
 const openMs = 3 * minuteMs;
 const gridMs = 2_000;
-/** Limits of 10 seconds are common. A mean of another time would rise and fall with their windows. */
+/**
+ * Limits of 10 seconds are common. With a mean over any other time, the line would rise and fall with their windows.
+ */
 const meanMs = 10_000;
 
 /** The time between two reads, by the clock of the control plane. */
 interface Sample {
   readonly fromMs: number;
   readonly toMs: number;
-  /** How long it was by the clock of the browser, which is right when either clock was set meanwhile. */
+  /** The length by the clock of the browser. It stays correct when the clock of the control plane is set meanwhile. */
   readonly seconds: number;
   /** The decisions by policy. */
   readonly added: Map<string, Tally>;
   readonly originFailures: number;
-  /** Reads failed meanwhile, so its rate is not known. */
+  /** Whether reads failed during this time, so that its rate is unknown. */
   readonly isLost: boolean;
 }
 
@@ -81,7 +86,7 @@ export class LiveTraffic {
   /** @param nowMs when the answer arrived, by the clock of the browser */
   add(statistics: StatisticsView, nowMs: number): void {
     const endMs = Date.parse(statistics.to);
-    // The answer ends with the current minute of the control plane.
+    // The answer ends at the end of the current minute of the control plane.
     const toMs = Math.min(endMs, Math.max(endMs - minuteMs, nowMs + this.#aheadMs));
     const isContinued = this.#isContinuedAt(nowMs);
     const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
@@ -126,7 +131,7 @@ export class LiveTraffic {
     };
   }
 
-  /** After a pause of the whole span, no sample is left to continue. */
+  /** After a pause as long as the whole span, there is no sample left to extend. */
   #isContinuedAt(nowMs: number): boolean {
     return nowMs - this.#readAtMs < spanMs;
   }
@@ -142,7 +147,7 @@ export class LiveTraffic {
     this.#samples.push(next);
   }
 
-  /** Takes the last sample away, and returns it together with another. */
+  /** Removes the last sample, and returns its counts together with those of another sample. */
   #withLast(sample: Sample): Sample {
     const last = this.#samples.pop();
     if (last === undefined) return sample;
@@ -200,7 +205,10 @@ function deleteBefore(counts: Map<string, unknown>, from: string): void {
   for (const name of counts.keys()) if (name < from) counts.delete(name);
 }
 
-/** The samples of the first answer: one for each minute. The last has the current minute, and the one before if that is short. */
+/**
+ * The samples of the first answer, one for each minute. The last sample covers the current minute, and also the
+ * previous one if the current minute has just begun.
+ */
 function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: StatisticsView, endMs: number): Sample[] {
   const firstMs = Date.parse(from);
   const minutes = Math.round((Date.parse(to) - firstMs) / minuteMs);
@@ -234,7 +242,7 @@ interface RatePoint {
   readonly weights: readonly (readonly [Sample, number])[] | null;
 }
 
-/** A longer time has one rate, which does not show when a change took effect. */
+/** A longer sample has only one rate, which does not show when a change took effect. */
 const isLong = ({ fromMs, toMs }: Sample): boolean => toMs - fromMs > meanMs;
 
 /** Rates at the times of a fixed grid. They depend neither on when the page was opened nor on how often it reads. */

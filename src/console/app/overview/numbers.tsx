@@ -154,7 +154,7 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
 const pauseMs = 5_000;
 const dayPauseMs = 10_000;
 
-/** The target of a link that skips what is above. */
+/** The target of the link that skips the numbers and the plot. */
 export const topDeniedId = "top-denied";
 
 interface TopDeniedProps {

@@ -1,4 +1,4 @@
-/** The spans of time that the overview shows, and the reader of each. */
+/** The spans of time that the overview shows, and the function that reads each of them. */
 import type { StatisticsView } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { Polling } from "../api/poll.ts";
@@ -21,7 +21,7 @@ let live = new LiveTraffic();
 let polling: Polling<void> | null = null;
 
 async function sample(abort: AbortSignal): Promise<LiveTraffic> {
-  // Another operator may have signed in when the answer arrives.
+  // Another operator may sign in before the answer arrives, and then `live` is another object.
   const sampled = live;
   const from = new Date(sampled.fromMs(now())).toISOString();
   const path = `stats${queryText({ from, step: "1m" })}`;
@@ -57,8 +57,9 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
 /**
- * `name` is that in the URL, and `unit` that of the plot's values. Only the live span has no `step`: it shows traffic within seconds,
- * and has the minutes before. The steps of a long span are coarse, so that the answer for 50 policies has less than 5,000 points.
+ * `name` is the name in the URL, and `unit` the unit of the plot's values. Only the live span has no `step`: it shows
+ * traffic within seconds, and is based on whole minutes before the first read. The steps of a long span are coarse, so
+ * that the answer for 50 policies has less than 5,000 points.
  */
 export const spans = [
   {

@@ -46,7 +46,7 @@ export function numbersOf(tally: Tally) {
   const at = (index: number): number => tally[index] ?? 0;
   /** Would have been denied, but the policy is in dry run. They are part of `allowed`. */
   const dryRunDenied = at(5);
-  /** Requests that passed: also exempt ones, and those that a policy in dry run would have denied. */
+  /** Requests that passed, including exempt ones and those that a policy in dry run would have denied. */
   const allowed = at(0) + at(1) + dryRunDenied;
   /** Denied by a limit, a ban or a block. */
   const denied = at(2) + at(3) + at(4);
@@ -85,7 +85,7 @@ export function percentile(buckets: Float64Array, boundsMs: readonly number[], s
 export const lines = ["allowed", "denied", "dryRunDenied", "fallback"] as const;
 export type Line = (typeof lines)[number];
 
-/** Null where nothing is known. */
+/** Null where the value is unknown. */
 type Values = (number | null)[];
 
 export interface PolicyTraffic {

@@ -27,7 +27,7 @@ import {
 import { usePolicies } from "../parts/policies.tsx";
 import { Select } from "../parts/fields.tsx";
 
-/** Every change starts a read of its own. */
+/** A long pause is enough, because every change is read at once. */
 const changesPauseMs = 300_000;
 
 export function OverviewView() {
@@ -49,7 +49,7 @@ export function OverviewView() {
     [value],
   );
   const hasAll = latest !== null && policies.value.value !== null;
-  // The frame of the page warns of old numbers.
+  // If older numbers are shown, the frame of the page reports the failure.
   const failure = hasAll ? null : (problem.value ?? policies.problem.value);
   return (
     <section>
@@ -153,7 +153,7 @@ interface NumbersProps {
   readonly changes: readonly AuditEntryView[];
 }
 
-/** Numbers and plot have their place before there is traffic, so that nothing moves when it arrives. */
+/** Numbers and plot take up their space before there is traffic, so that nothing moves when it arrives. */
 function Shown({ span, spanTraffic, policy, policies, changes }: NumbersProps) {
   const traffic = spanTraffic?.traffic ?? null;
   const chosen = useMemo(() => (traffic === null ? null : trafficOfPolicy(traffic, policy)), [traffic, policy]);
@@ -203,7 +203,7 @@ const lineLooks = {
   fallback: { label: "Object unavailable", color: "--blocked" },
 } as const satisfies Readonly<Record<Line, Pick<PlotSeries, "label" | "color">>>;
 
-/** The lines of rare outcomes are shown once they have happened. */
+/** Lines of rare outcomes appear only once such an outcome has occurred. */
 function plotDataOf(traffic: CountedTraffic | null, chosen: PolicyTraffic | null): PlotData {
   if (traffic === null || chosen === null) {
     return { fromMs: 0, toMs: 1, times: [], stepMs: null, longSteps: [], series: [] };

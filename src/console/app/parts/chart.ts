@@ -56,8 +56,8 @@ export class Chart<Data> {
 }
 
 /**
- * Returns the frame of a chart that exists while the component is shown.
- * @param form another form of the data needs another chart, new data do not
+ * Creates a chart while the component is shown. Returns the reference for its frame.
+ * @param form a change of this text creates a new chart; a change of the data alone does not
  */
 export function useChart<Data>(
   create: (frame: HTMLElement) => Chart<Data>,
@@ -77,7 +77,7 @@ export function useChart<Data>(
   return frame;
 }
 
-/** The end of an axis with some space after the largest value. @param whole the end where all values are 0 */
+/** The end of an axis, with some space above the largest value. @param whole the end if all values are 0 */
 export const axisEnd = (most: number | null, whole: number, space: number): number =>
   most === null || !(most > 0) ? whole : (uPlot.rangeNum(0, most, space, true)[1] ?? most);
 

@@ -17,7 +17,10 @@ interface DialogProps {
   readonly confirm: string;
   readonly isDangerous?: boolean;
   readonly isIncomplete?: boolean;
-  /** Makes the change. The dialog closes after success, and shows a failure; a message does if it was closed meanwhile. */
+  /**
+   * Makes the change. After success, the dialog closes. A failure is shown in the dialog, or in a message if it is
+   * closed already.
+   */
   readonly onConfirm: () => Promise<unknown>;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
@@ -67,11 +70,11 @@ export interface ChangeDialogProps<Result> extends Omit<DialogProps, "onConfirm"
   readonly change: ConditionalChange<Result> | null;
   /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
   readonly done: (result: Result) => string;
-  /** Returns the error to show when what was to be changed has changed since it was read. */
+  /** Returns the error to show when the target has changed since the page read it. */
   readonly onOutdated: (refusal: ApiProblem) => Promise<Error>;
 }
 
-/** A dialog of a change that the message of its success undoes. */
+/** A dialog for a change. The message after success has a button that undoes the change. */
 export function ChangeDialog<Result>({ typed, change, done, onOutdated, ...dialog }: ChangeDialogProps<Result>) {
   const [sender] = useState(() => new Sender<Result>());
   const confirm = async (): Promise<void> => {
@@ -105,7 +108,7 @@ export interface EffectProps {
   /** The key or the policy that changes, such as "Key 3f9aQx7p… of policy api". */
   readonly concerns: ComponentChildren;
   readonly now: ComponentChildren;
-  /** Once the change is made. */
+  /** The state after the change is made. */
   readonly next: ComponentChildren;
   /** How long the change lasts. Default: without an end. */
   readonly term?: Term;

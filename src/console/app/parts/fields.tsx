@@ -1,11 +1,11 @@
-/** Form fields with their labels, in frames. Only `Select` has none, for a row of controls. */
+/** Form fields with their labels. Each has a frame, except `Select`, which stands in a row of controls. */
 import type { ComponentProps } from "preact";
 import { useId } from "preact/hooks";
 
 interface SelectProps {
   readonly label: string;
   readonly value: string;
-  /** Each value, with its text if it is another. */
+  /** The values. A value whose text differs from it is a pair. */
   readonly options: readonly (string | readonly [value: string, text: string])[];
   readonly onChange: (value: string) => void;
 }

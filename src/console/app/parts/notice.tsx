@@ -1,4 +1,4 @@
-/** The states of a part of a page that has nothing to show: loading, empty, or failed. */
+/** The notices of a section without content: that it loads, is empty, or has failed. */
 import type { ReadonlySignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
@@ -19,7 +19,7 @@ interface ReadingProps<Value> {
   readonly children: (value: Value) => ComponentChildren;
 }
 
-/** Shows a value once it is read; before that, that it is loaded, or why it cannot be. */
+/** Shows a value once it is read. Before that, shows that it loads, or why it cannot be read. */
 export function Reading<Value>({ of: { value, problem, readAgain }, what, children }: ReadingProps<Value>) {
   if (value.value !== null) return <>{children(value.value)}</>;
   return problem.value === null ? <Loading what={what} /> : <Failure problem={problem.value} onRetry={readAgain} />;

@@ -17,11 +17,11 @@ export interface TimeRange {
 export interface PlotData extends TimeRange {
   readonly times: readonly number[];
   /**
-   * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of the
-   * time since the one before.
+   * Each value covers a step of this length, which begins at the time of the value; the last step is incomplete. Null
+   * if each value covers the time since the previous one.
    */
   readonly stepMs: number | null;
-  /** Times with one value, which is a mean, or none. They are pale. */
+  /** Spans in which only a mean is known, or nothing. They are drawn pale. */
   readonly longSteps: readonly TimeRange[];
   readonly series: readonly PlotSeries[];
 }
@@ -40,7 +40,7 @@ export interface PlotMark {
   readonly atMs: number;
   /** A few words beside the mark, where there is space for them. */
   readonly label: string;
-  /** Stands for the label where there is less space. */
+  /** Replaces the label where there is less space. */
   readonly shortLabel: string;
   /** A sentence, which is shown while the mark has the focus or the pointer. */
   readonly text: string;
@@ -61,7 +61,7 @@ export interface MarkGroup {
   readonly marks: readonly [PlotMark, ...PlotMark[]];
   /** The distance from the start of the time axis, in CSS pixels. */
   readonly left: number;
-  /** Null where no label has space. */
+  /** Null where there is no space for a label. */
   readonly label: MarkLabel | null;
 }
 
@@ -89,7 +89,7 @@ export function groupMarks(
   }
   const long = labelled(groups, width, widthOf, textsOf);
   const short = labelled(groups, width, widthOf, (those) => textsOf(those).slice(1));
-  // Short labels for all marks are better than a long one that leaves no space for another.
+  // Short labels are used if more marks have a label then.
   return missing(short) < missing(long) ? short : long;
 }
 
@@ -99,9 +99,9 @@ interface Unlabelled extends Omit<MarkGroup, "label" | "marks"> {
 
 const missing = (groups: readonly MarkGroup[]): number => groups.filter(({ label }) => label === null).length;
 
-/** Between a label and its mark. */
+/** The distance between a label and its own mark. */
 const space = 4;
-/** Between a label and other labels or marks: more than to its own mark, which shows whose label it is. */
+/** The distance between a label and all other labels and marks. It is larger, to show which mark a label belongs to. */
 const apart = markSize;
 
 /** The newest labels come first, because they explain the traffic of now. */

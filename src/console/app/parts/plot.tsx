@@ -22,7 +22,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   const { stepMs, series } = data;
   const { left, right } = chartEdges;
   const groups = groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure());
-  // Only other lines need another chart.
+  // A chart is created anew only when its lines change.
   const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
   const frame = useChart(
     (element) => {
@@ -52,9 +52,9 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   );
 }
 
-/** The size of the plot in CSS pixels. Marks have their place above the lines. */
+/** The height of the plot in CSS pixels. The marks have their place above the lines. */
 const chartHeight = 256;
-/** The last time of the axis has half of its width on the right. */
+/** The space around the lines. Half of the last time label extends beyond the right end of the axis. */
 const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
 
 /** @param onCursor receives the index of the time at the cursor; null without one */
@@ -110,7 +110,7 @@ function paleLongSteps(plot: uPlot, { colors, data }: Chart<PlotData>): void {
   ctx.restore();
 }
 
-/** Draws the last step up to its end. */
+/** Adds a point at the end of the last step, so that the line reaches it. */
 function aligned({ times, series, stepMs, toMs }: PlotData): uPlot.AlignedData {
   const last = times.at(-1);
   if (last === undefined || stepMs === null) {
@@ -135,7 +135,7 @@ const timeTexts: uPlot.Axis.DynamicValues = (_, splits, __, ___, incrementMs) =>
     return timeFormats[incrementMs < 60_000 ? "seconds" : "minutes"].format(atMs);
   });
 
-/** As in `.mark-label`. */
+/** The font size of `.mark-label`. */
 const labelRem = 0.8125;
 
 /** Labels are measured, because one that is too wide for its place would run into another mark. */
@@ -218,7 +218,7 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
 
 type PlotTableProps = Required<Pick<PlotProps, "title" | "data" | "marks">>;
 
-/** The rows exist only while they are shown. */
+/** Renders the rows only while the table is open. */
 function AsTable(props: PlotTableProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (

@@ -1,4 +1,4 @@
-/** The parts of views of several policies: the policies as they are in effect now, the field that chooses one, and mode badges. */
+/** Components for views of several policies: the policies in effect now, the field to choose one, and mode badges. */
 import type { PolicyMode, PolicyView, PolicyList } from "../../../admin/wire.ts";
 import { read } from "../api/client.ts";
 import type { ComponentChildren } from "preact";
@@ -34,7 +34,7 @@ export function usePolicies(): Polling<readonly PolicyView[]> {
   return polled;
 }
 
-/** The policies of the configuration once they are read, or that it has none. */
+/** Shows the policies of the configuration once they are read, or a notice if there are none. */
 export const AnyPolicies = ({
   children,
 }: {
@@ -45,7 +45,7 @@ export const AnyPolicies = ({
   </Reading>
 );
 
-/** Outcomes of the modes differ in color: enforced limits deny. */
+/** `enforce` has the color of allowed requests, because it protects. `off` has the color of denied ones. */
 const colors: Readonly<Record<PolicyMode, string>> = { enforce: "allowed", "dry-run": "warning", off: "denied" };
 
 export const ModeBadge = ({ mode }: { readonly mode: PolicyMode }) => (

@@ -142,8 +142,9 @@ export function ruleSource({ actor, expiresAt }: Pick<RuleView, "actor" | "expir
 }
 
 /**
- * When the newest change of a rule was made, which is that of its actor; null when the answer does not say. A rule starts with its
- * first change. A rule of a policy is applied with each change, one of a key when the object of the key confirms it.
+ * When the newest change of a rule was made; null when the answer does not say. The first change starts the rule. Each
+ * change of a policy's rule applies it again. The answer does not say when a key's rule was changed: it is applied when
+ * the object of the key confirms it.
  */
 export function changedAt({ keyId, revision, startsAt, appliedAt }: RuleView): string | null {
   if (revision === 1) return startsAt;
@@ -161,8 +162,9 @@ export const configuredText = ({ configured }: PolicyView, part: "mode" | "limit
   `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;
 
 /**
- * For example "enforce, from the configuration" or "without these entries; 3 other deny entries stay".
- * @param rule with the id null for one that does not exist yet
+ * The state without the rule, for example "enforce, from the configuration" or "without these entries; 3 other
+ * deny entries stay".
+ * @param rule its id is null for a rule that does not exist yet
  */
 export function policyWithout(
   policy: PolicyView,

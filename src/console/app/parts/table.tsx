@@ -11,7 +11,7 @@ export interface Column<Row> {
   readonly isNumber?: boolean;
 }
 
-/** A column of numbers, in which those of the first click are the largest first. */
+/** A column of numbers. The first click sorts it with the largest first. */
 export const numberColumn = <Row,>(
   title: string,
   value: (row: Row) => number,
@@ -32,7 +32,7 @@ interface Sorting {
   readonly isDescending: boolean;
 }
 
-/** A narrow screen shows the cells of a table with more columns below each other. */
+/** On a narrow screen, a table with more columns shows the cells of a row below each other. */
 const mostBeside = 4;
 
 export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps<Row>) {
@@ -45,7 +45,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
       class={`table-frame ${isWide ? "wide" : ""} ${columns.length > mostBeside ? "stacked" : ""}`}
       role="region"
       aria-label={caption}
-      // A part that scrolls must be reachable by keyboard. Any other would be one more stop.
+      // Only a table that scrolls gets a tab stop: keyboard users must reach it.
       {...((isWide || isHigh) && { tabIndex: 0 })}
     >
       {isWide && (
@@ -78,7 +78,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
   );
 }
 
-/** Whether a frame is smaller than its table. It is known before the first paint, so that the hint moves nothing. */
+/** Whether the table overflows its frame. Measured before the first paint, so that the hint does not move the page. */
 function useScrolling() {
   const frame = useRef<HTMLDivElement>(null);
   const [isWide, setIsWide] = useState(false);

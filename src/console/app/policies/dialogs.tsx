@@ -130,7 +130,7 @@ function LimitsDialog({ live, proposed, onClose }: LimitsDialogProps) {
   const [text, setText] = useState(edited.text);
   const [strategy, setStrategy] = useState(edited.strategy);
   const [term, setTerm] = useState<Term>({ for: "1h" });
-  // Without the engine, the Worker checks the limits on confirmation.
+  // If the engine is not loaded, the Worker checks the limits when the operator confirms.
   const { code: reader } = useReader();
   const { content, problem, effect } = previewOf(text, strategy, name, reader);
   const current = underLimits(policy.limits.value);

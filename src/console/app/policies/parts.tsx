@@ -64,7 +64,7 @@ export interface PolicyDialogProps {
 }
 
 /**
- * The state that a dialog shows and changes: it stays the same until the operator asks for the new one.
+ * The state that a dialog shows and changes. It stays the same until the operator asks for the newer one.
  * @param onShow is called before a newer state is shown
  */
 export function useShownPolicy(live: PolicyView, onShow?: (shown: PolicyView, newer: PolicyView) => void) {
@@ -80,7 +80,7 @@ interface PolicyChangeDialogProps<Result> extends Omit<ChangeDialogProps<Result>
   readonly shown: ReturnType<typeof useShownPolicy>;
 }
 
-/** Keeps what was typed when another operator changes the same policy. */
+/** A dialog that keeps what was typed when another operator changes the same policy. */
 export function PolicyChangeDialog<Result>({ shown, children, ...dialog }: PolicyChangeDialogProps<Result>) {
   const { policy, live, show } = shown;
   const [openedVersion] = useState(live.version);

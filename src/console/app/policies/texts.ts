@@ -82,7 +82,8 @@ export function previewOf(
   const read = readLimits(text);
   if ("problem" in read) return { content: null, problem: read.problem, effect: "…" };
   const content = { limits: read.limits, ...(strategy !== "" && { strategy }) };
-  // The page does not have the strategy of the configuration, by which options are checked. Notation has no options.
+  // Which options are valid depends on the strategy, and the page does not know that of the configuration. Notation has
+  // no options.
   const isChecked = strategy !== "" || typeof read.limits === "string";
   if (reader === null || !isChecked) return { content, problem: "", effect: writtenLimitsText(content) };
   const { limits, problems } = reader(read.limits, strategy || "sliding-window-counter", policy);
@@ -141,7 +142,7 @@ export function changedEntries(
 export const requestsText = ({ all }: Pick<Decisions, "all">, span = "in the last hour"): string =>
   `${countOf(all, "request")} ${span}`;
 
-/** The number of requests with the share of denials, and of those that a dry run left out. */
+/** For example "120 requests in the last hour, 12 (10 %) denied." */
 export function decisionsText(decisions: Decisions, mode: PolicyMode, span?: string): string {
   const { all, denied, wouldBeDenied } = decisions;
   if (all === 0) return "No requests in the last hour.";
@@ -159,8 +160,8 @@ const minuteMs = 60_000;
 const propagationMs = 5_000;
 
 /**
- * The decisions of the last hour, or those since the dry run began if it is shorter: the denials before it would make the
- * share of would-be denials too small. Statistics have whole minutes, so the share waits for the first one after the change.
+ * The decisions of the last hour, or only those since the dry run began: earlier real denials would make the share of
+ * would-be denials too small. Statistics count whole minutes, so the share appears after the first whole minute.
  */
 export function modeDecisionsText(
   statistics: Pick<StatisticsView, "points" | "from" | "to">,

@@ -280,7 +280,7 @@ function EntriesOfKind({ policy, kind }: PolicyProps & { readonly kind: EntriesK
   );
 }
 
-/** The rules of a kind, the newest first. Only the newest rule for the mode or the limits has an effect. */
+/** The rules of one kind, the newest first. For the mode and for the limits, only the newest rule has an effect. */
 function RulesBehind({ policy, kind }: PolicyProps & { readonly kind: "mode" | "limits" | EntriesKind }) {
   const rules = policy.rules.filter((rule) => rule.kind === kind);
   if (rules.length === 0) return null;
@@ -308,7 +308,10 @@ interface RuleBehindProps extends PolicyProps {
   readonly isOnly: boolean;
 }
 
-/** The only rule for the mode or the limits is removed by using the configuration again. */
+/**
+ * One rule of the list. The only rule for the mode or the limits has no button here: the dialog that restores the
+ * configuration removes it.
+ */
 function RuleBehind({ policy, rule, isOnly }: RuleBehindProps) {
   const open = useContext(OpenPolicyDialog);
   const { id, kind, note } = rule;

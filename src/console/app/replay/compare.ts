@@ -22,20 +22,23 @@ import {
 import type { Limit } from "../../../strategies/index.ts";
 
 export type Decider =
-  /** By a replay under these limits. */
+  /** The engine decides under these limits. */
   | { readonly kind: "limits"; readonly limits: readonly Limit[] }
-  /** As the samples recorded it. Denials of a dry run count. */
+  /** The decisions are those that the samples recorded. Would-be denials of a dry run count as denials. */
   | { readonly kind: "recorded" }
   | { readonly kind: "all-allowed" }
   | { readonly kind: "all-denied" };
 
 export interface ComparisonRequest {
   readonly deciders: readonly Decider[];
-  /** Only this key. Its arrivals that other limits decided are included. Absent for the policy. */
+  /**
+   * Only the arrivals of this key are compared, including those that other limits decided. Absent: all keys of the
+   * policy.
+   */
   readonly key?: string;
 }
 
-/** When clients send denied requests again after `Retry-After`. `denials` has the denials of retries, too. */
+/** The result if clients send denied requests again after `Retry-After`. `denials` includes the denials of retries. */
 export type RetryingTraffic = Pick<ReplayResult, "denied" | "denials"> &
   Pick<RetryCounts, "abandoned" | "longestWaitMs">;
 
@@ -63,11 +66,11 @@ export interface Comparison {
   readonly source: TimelinesSource;
   readonly requests: number;
   readonly keys: number;
-  /** In the order of the deciders. */
+  /** One result for each decider, in the same order. */
   readonly results: readonly DecidedTraffic[];
-  /** The keys with the greatest difference between the last two deciders first; at most 10. */
+  /** At most 10 keys, first those whose denials differ most between the last two deciders. */
   readonly affected: readonly AffectedKey[];
-  /** The number of keys with such a difference. */
+  /** The number of keys whose denials differ between the last two deciders. */
   readonly affectedKeys: number;
 }
 
@@ -158,7 +161,7 @@ function sharesOf({ keys, source }: Timelines, requests: Uint32Array, denied: Ui
   };
 }
 
-/** Without rows if the key is not in the timelines. Its traffic is known completely. */
+/** The timelines of one key, which need no estimate; without rows if the key is not in them. */
 function onlyKey(timelines: Timelines, key: string): Timelines {
   const builder = new TimelinesBuilder();
   const index = timelines.keys.indexOf(key);

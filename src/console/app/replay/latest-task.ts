@@ -24,7 +24,10 @@ export class LatestTask<Result> {
     void this.#run(run);
   }
 
-  /** Starts this task when the running one is done, unless a later one takes its place: a slider shows results while it moves. */
+  /**
+   * Starts this task when the running one is done, unless a newer task replaces it. So results appear while a slider
+   * moves.
+   */
   startNext(run: RunTask<Result>): void {
     if (this.#abort === null) void this.#run(run);
     else this.#waiting = run;

@@ -5,11 +5,11 @@ import { ApiProblem, problemIn } from "../api/client.ts";
 import type { ReplayTasks } from "./messages.ts";
 import type { ReadSamples } from "./worker-tasks.ts";
 
-/** A line has the arrivals of one key, which may be most of the traffic. */
+/** The most characters of a line. A line contains all arrivals of one key, which may be most of the traffic. */
 const longestLine = 67_108_864;
 
 /**
- * @throws ApiProblem when the call is refused, or lost, which has the status 0
+ * @throws ApiProblem when the call is refused, or with status 0 when the connection is lost
  * @throws SamplesProblem for lines that are no samples
  */
 export async function readSamples(

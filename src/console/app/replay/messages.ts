@@ -6,7 +6,7 @@ import type { Limit } from "../../../strategies/index.ts";
 import type { FullLimit } from "../../../admin/wire.ts";
 import type { Comparison, ComparisonRequest } from "./compare.ts";
 
-/** The samples of a policy that the worker has. */
+/** Facts about the samples of a policy that the worker has loaded. */
 export interface KnownSamples extends Pick<SamplesHeader, "policy" | "sample" | "coverage" | "storedAtMs"> {
   /** When they were read, in milliseconds since 1970. */
   readonly readAtMs: number;
@@ -30,7 +30,7 @@ interface Task<Request, Result> {
   readonly result: Result;
 }
 
-/** The work of the worker, and what it answers. */
+/** The tasks of the worker, each with its request and its result. */
 export interface ReplayTasks {
   /** Reads the samples of a policy. The URL is absolute. The result lists the samples of all policies that the worker has. */
   readonly load: Task<
@@ -39,7 +39,7 @@ export interface ReplayTasks {
   >;
   readonly compare: Task<ComparisonRequest, Comparison>;
   readonly advise: Task<{ readonly goal: Goal }, ShownAdvice>;
-  /** One candidate that the operator changes. */
+  /** Replays one candidate whose limits the operator has changed. */
   readonly candidate: Task<{ readonly goal: Goal; readonly limits: readonly Limit[] }, ShownCandidate>;
 }
 

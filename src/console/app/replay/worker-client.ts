@@ -75,7 +75,10 @@ function receive(answer: ReplayAnswer): void {
   else task.resolve(answer.result as never);
 }
 
-/** Calls of the worker show the state of the connection and of the credentials as those of the page do. */
+/**
+ * The error of a task. A refused or lost call of the worker changes the state of the connection or the credentials,
+ * like a call of the page.
+ */
 function errorOf({ message, status }: TaskProblem): Error {
   if (status === undefined) return new Error(message);
   if (status === 0) {
@@ -102,9 +105,9 @@ export interface SamplesState extends Pick<Polling<unknown>, "problem" | "readAg
   readonly progress: ReadonlySignal<number>;
 }
 
-/** Samples may have many megabytes, so they are read again after some minutes only. */
+/** How long samples stay fresh. They may have many megabytes, so they are read again only after some minutes. */
 const freshMs = 300_000;
-/** A new deployment has its first samples soon. */
+/** The pause while there are no samples. A new deployment soon has its first ones. */
 const pauseMs = 10_000;
 
 /** Reads the samples of the last 24 hours unless this tab has fresh ones. */

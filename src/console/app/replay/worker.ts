@@ -8,7 +8,7 @@ import { taskHandler } from "./worker-tasks.ts";
 import { compare } from "./compare.ts";
 import { readSamples } from "./load-samples.ts";
 
-/** A policy names its only limit as itself. */
+/** Prepares a candidate for the page. Its only limit has the name of the policy. */
 const shownOf = (
   {
     strategy,

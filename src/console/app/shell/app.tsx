@@ -18,7 +18,10 @@ interface LazyView {
   readonly load: () => Promise<unknown>;
 }
 
-/** A new deployment may have replaced the files of this page, so a failure loads the page again. */
+/**
+ * A view that is loaded on demand. A retry after a failure loads the whole page again, because a new deployment may
+ * have replaced its files.
+ */
 function lazyView(name: ViewName, load: () => Promise<ComponentType>): LazyView {
   const useView = lazy(load);
   const what = `the view "${views[name]}"`;
@@ -51,7 +54,7 @@ function loadOperatorViews(): void {
   }
 }
 
-/** Begins before the session is known. A failure is shown when the view is. */
+/** Starts before the session is known. A failure appears when the view is shown. */
 export const loadFirstView = (): void => {
   const { view } = route.value;
   if (view !== null) lazyViews[view].load().catch(() => {});

@@ -18,10 +18,10 @@ const storageKey = "headgate-token";
 /** Null before sign-in. */
 export const operator = computed(() => (session.value.kind === "signed-in" ? session.value.operator : null));
 
-/** Whether the operator may do this. The server decides; this only hides what it would refuse. */
+/** Whether the operator has this right. The page only hides what the server would refuse. */
 export const may = (right: AdminRight): boolean => operator.value?.may.includes(right) === true;
 
-/** A field of a request can have no other characters. */
+/** The characters that a header field of a request can have. */
 const tokenForm = /^[\x21-\x7e]+$/;
 
 /** Signs in with the token of the URL, of this tab, or with Access. Without a token, a public view asks for no operator. */
@@ -60,7 +60,8 @@ async function acceptToken(text: string): Promise<{ readonly token: string; read
     sessionStorage.setItem(storageKey, given);
     return accepted;
   } catch (error) {
-    // Each call with it counts against the address, so loading the page again must not repeat it.
+    // Forgets the refused token, so that loading the page again does not send it: each refusal counts against the
+    // address.
     if (isUnauthorized(error) && sessionStorage.getItem(storageKey) === given) {
       sessionStorage.removeItem(storageKey);
     }
@@ -95,13 +96,16 @@ function takeTokenOfUrl(): string | null {
 }
 
 /**
- * Follows links with a token that are opened in this tab, which the browser does not load again.
- * @param onRefused receives the reason why the operator of the tab stays
+ * Follows links with a token that are opened in this tab. The browser does not load the page again for them.
+ * @param onRefused receives the reason why the token was refused and the operator stays the same
  */
 export const followTokenLinks = (onRefused: (reason: string) => void): void =>
   addEventListener("hashchange", () => void followTokenLink(onRefused));
 
-/** A token that is accepted replaces that of the tab. The page is loaded again, without what the former operator saw. */
+/**
+ * An accepted token replaces the one of this tab. The page is then loaded again, so that nothing of the previous
+ * operator stays.
+ */
 async function followTokenLink(onRefused: (reason: string) => void): Promise<void> {
   const given = takeTokenOfUrl();
   if (given === null) return;

@@ -16,14 +16,14 @@ import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
 import { useRead } from "../api/poll.ts";
 
 export interface LastDayProps {
-  /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */
+  /** Null while the fields of the dialog are incomplete. The section then keeps its last result. */
   readonly change: Change | null;
-  /** Why samples cannot answer; takes the place of the numbers. */
+  /** The reason why samples cannot show the effect. It replaces the numbers. */
   readonly obstacle?: string | undefined;
 }
 
 export function LoadedLastDay({ change, obstacle }: LastDayProps) {
-  // Text that is no limits keeps the former result. The dialog shows its problem.
+  // While the typed limits are invalid, the previous result stays. The dialog shows the problem.
   const decided = useRead(change && (() => readWays(change)), [JSON.stringify(change)], { laterMs: pauseMs });
   return (
     <section class="last-day" aria-label="The last 24 hours">

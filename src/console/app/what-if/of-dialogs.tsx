@@ -1,4 +1,4 @@
-/** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
+/** The section "The last 24 hours" of dialogs. Its code is loaded with the dialogs, so that no view becomes larger. */
 import { useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, PolicyView } from "../../../admin/wire.ts";
@@ -16,7 +16,7 @@ const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastD
 export function LastDay(props: LastDayProps) {
   const { code: Section, hasFailed } = useSection();
   if (Section !== null) return <Section {...props} />;
-  // The dialog is complete without it.
+  // The dialog works without this section.
   return <p class="hint">{hasFailed ? "The page cannot load the last 24 hours." : "…"}</p>;
 }
 
@@ -34,7 +34,7 @@ export function LastDayOfEntries({ policy, kind, before, after }: LastDayOfEntri
   };
   const change = useRead(
     key === null ? null : readChange,
-    // Entries are the same if their texts are.
+    // Entries with equal JSON are the same entry.
     [policy.name, policy.version, kind, JSON.stringify(entry)],
     { firstMs: pauseMs, laterMs: pauseMs },
   );
@@ -102,7 +102,7 @@ function OfOnePolicy({ name, steps }: StepsProps & { readonly name: string }) {
   return policy && <LastDay change={changeOfRules(policy, rulesAfter(policy, steps))} />;
 }
 
-/** Null unless the change adds one entry and removes none. */
+/** The entry that the change adds; null if it adds several, or removes any. */
 export function addedEntry(before: readonly unknown[], after: readonly unknown[]): unknown {
   const old = new Set(before.map(entryText));
   const added = after.filter((entry) => !old.has(entryText(entry)));
@@ -112,7 +112,10 @@ export function addedEntry(before: readonly unknown[], after: readonly unknown[]
 const network = /^[\d.a-f:]+\/\d{1,3}$/i;
 const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f]*(?::[\da-f]*){2,7})$/i;
 
-/** The parts of the only key that an entry matches; null for a network, a condition or an address that is no key. */
+/**
+ * The parts of the only key that an entry matches. Null if it can match several keys: a network, a condition, or an
+ * address that is not itself the key.
+ */
 export function onlyKeyOf(entry: unknown, parts: readonly string[]): readonly string[] | null {
   const isOverride = typeof entry === "object" && entry !== null && !Array.isArray(entry);
   const written: unknown = isOverride ? Reflect.get(entry, "key") : entry;

@@ -1,4 +1,4 @@
-/** Sentences and plots of samples, and of what a comparison of them says. */
+/** Sentences about samples and comparisons, and the plot of a comparison. */
 import { now } from "../clock.ts";
 import { countOf, durationText, instantText, numberText, percentText } from "../parts/text.ts";
 import type { Comparison } from "../replay/compare.ts";
@@ -6,9 +6,9 @@ import type { KnownSamples } from "../replay/messages.ts";
 import type { DecidedChange } from "./ways.ts";
 import type { PlotSeries } from "../parts/plot-data.ts";
 
-/** Below it, shares of the sample say little about all keys. */
+/** With fewer keys in the sample, its shares say little about all keys. */
 const fewKeys = 30;
-/** Isolates send samples every few seconds. */
+/** Samples are stale after this time, since isolates send them every few seconds. */
 const silentMs = 300_000;
 
 /** Why there is nothing to replay, and what to do about it; null when there is. */
@@ -31,7 +31,7 @@ export function noAnswer(
 
 const sampleName = (oneKeyIn: number): string => (oneKeyIn === 1 ? "all keys" : `1 key in ${numberText(oneKeyIn)}`);
 
-/** The first 24 bits of a key decide whether it is sampled. */
+/** Whether a key is sampled, which its first 24 bits decide. */
 export function isInSample(id: string, oneKeyIn: number): boolean {
   const bytes = atob(id.slice(0, 4).replaceAll("-", "+").replaceAll("_", "/"));
   const prefix = [0, 1, 2].reduce((sum, index) => 256 * sum + bytes.charCodeAt(index), 0);
@@ -106,7 +106,7 @@ export const rangeText = ({ low, high }: { readonly low: number; readonly high: 
 const colors = ["--denied", "--accent", "--blocked"] as const;
 const minuteMs = 60_000;
 
-/** The last way has a second line: denials if clients retry. */
+/** The plot of the denials. For the last way it also has a line with the denials if clients retry. */
 export function denialsPlot({ results, source: { fromMs, toMs } }: Comparison, titles: readonly string[]) {
   const { startMs, stepMs, counts } = results.at(-1)?.denials ?? {
     startMs: fromMs,

@@ -1,11 +1,11 @@
-/** The ways to decide traffic that a dialog compares: what is in effect now, and what would be then. */
+/** The ways to decide traffic that a dialog compares: the present one, and the one after the change. */
 import type { AuditedRule, FullLimit, PolicyMode, PolicyView, RuleView, WrittenLimits } from "../../../admin/wire.ts";
 import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
 import type { Decider } from "../replay/compare.ts";
 import type { RuleChange } from "../api/rules.ts";
 import { now } from "../clock.ts";
 
-/** A decider, or limits that the engine has to read first. */
+/** A decider, or limits as text that the engine must still read. */
 type WrittenDecider =
   | Decider
   | {
@@ -52,7 +52,7 @@ export const underWritten = (
   strategy: strategy ?? commonStrategy(configured.limits) ?? defaultStrategy,
 });
 
-/** A change of a policy. In a dry run, its outcomes are observed, too. */
+/** The comparison for a change of a policy. In a dry run, it includes the observed outcomes. */
 export const changeOfPolicy = (
   { name, key, mode }: Pick<PolicyView, "name" | "key" | "mode">,
   before: WrittenDecider,
@@ -70,7 +70,7 @@ export const changeOfPolicy = (
 
 const observed: Way = { title: "Observed", decider: { kind: "recorded" } };
 
-/** The outcomes that a dry run observed, beside a replay of its limits. */
+/** The comparison of what a dry run observed with a replay of its limits. */
 export const dryRunOf = ({ name, key, limits }: PolicyView): Change => ({
   policy: name,
   parts: key,
@@ -78,7 +78,7 @@ export const dryRunOf = ({ name, key, limits }: PolicyView): Change => ({
   isDryRun: true,
 });
 
-/** A rule of one key, or an entry with one key. */
+/** How a rule for one key, or an entry with one key, decides its traffic. */
 export function underRule(
   { kind, limits = "", strategy }: Pick<AuditedRule, "kind" | "limits"> & { readonly strategy?: string | undefined },
   policy: Pick<PolicyView, "configured">,
@@ -87,11 +87,11 @@ export function underRule(
   return kind === "allow" ? allowed : underWritten({ limits, strategy }, policy);
 }
 
-/** Shown for entries of lists. */
+/** Shown for list entries whose requests the samples cannot identify. */
 export const listObstacle =
   "Samples have ids of keys only, no plain keys and no addresses, so that they cannot show which requests the entries match.";
 
-/** Rules of a policy. The first of a kind has precedence. */
+/** The rules of a policy. The first rule of each kind has precedence. */
 type Rules = readonly AuditedRule[];
 
 const firstOf = ({ refused }: PolicyView, rules: Rules, kind: "limits" | "mode") =>
@@ -106,7 +106,10 @@ function limitsUnder(policy: PolicyView, rules: Rules): WrittenDecider {
   return underWritten({ limits: rule.limits, strategy: rule.strategy }, policy);
 }
 
-/** The change from the rules of now to others. Denials of a dry run are compared with those of a dry run. */
+/**
+ * The change from the present rules to these. If the mode stays the same, the limits are compared, in a dry run by
+ * their would-be denials.
+ */
 export function changeOfRules(policy: PolicyView, rules: Rules): Change {
   const { mode, limits } = policy;
   const then = modeUnder(policy, rules);

@@ -178,7 +178,10 @@ function WorstBurstText({ run, index }: LimitProps) {
   );
 }
 
-/** Where a fixed window stays within its limit by chance of the traffic, which would look like a promise. */
+/**
+ * Names the bound of a fixed window that this traffic happens not to exceed. Without the hint, the limit would look
+ * like a promise.
+ */
 function BoundHint({ run }: { readonly run: LaneRun }) {
   const [limit] = run.limits;
   if (limit === undefined || !hidesBound(run)) return null;
@@ -192,10 +195,10 @@ function BoundHint({ run }: { readonly run: LaneRun }) {
   );
 }
 
-/** The scenario with the worst traffic that was found last. */
+/** The query of the scenario with the worst traffic that was found last. */
 const worstText = signal<string | null>(null);
 
-/** Replaces the traffic by one that makes the limit allow as much as the engine ever does. */
+/** Replaces the traffic by the worst for this limit: the limit then allows as much as the engine ever does. */
 function ReachButton({ run, index }: LimitProps) {
   const [message, setMessage] = useState("");
   const search = (): void => {

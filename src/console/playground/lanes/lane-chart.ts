@@ -3,12 +3,12 @@ import { Chart, type ChartOptions, uPlot } from "../../app/parts/chart.ts";
 import type { LaneRun } from "../model/run.ts";
 import type { Plot, Scale } from "./plots.ts";
 
-/** The bands of a lane from its top, in CSS pixels. */
+/** The heights of a lane's bands, from top to bottom, in CSS pixels. */
 const bands = { requests: 96, remaining: 40, waits: 32 } as const;
 const bandNames = ["requests", "remaining", "waits"] as const;
 type BandName = (typeof bandNames)[number];
 
-/** Each band has its label above it, where it hides nothing. */
+/** The height of the label above each band, where it covers no data. */
 export const labelPx = 14;
 
 export const tops = {
@@ -17,20 +17,20 @@ export const tops = {
   waits: bands.requests + bands.remaining + 3 * labelPx,
 } as const;
 
-/** Only a lane with a queue has waits. */
+/** The band of waits is shown only for a lane with a queue. */
 export const laneHeight = ({ summary }: LaneRun): number =>
   summary.delayed > 0 ? tops.waits + bands.waits : tops.remaining + bands.remaining;
 
 export interface LanePicture {
   readonly plot: Plot;
   readonly scale: Scale;
-  /** Instants of vertical lines. */
+  /** The instants at which vertical lines are drawn. */
   readonly ticks: readonly number[];
-  /** The columns with requests that cause the denial that is explained. */
+  /** The columns with the requests that cause the explained denial. */
   readonly causes: ReadonlySet<number>;
 }
 
-/** Where the line between allowed and denied requests is, with room for the shortest bar on both sides. */
+/** The height of the line between allowed and denied requests. Both sides have room for the shortest bar. */
 export function requestsLayout({ allowed, denied }: Scale): {
   readonly base: number;
   readonly pxPerUnit: number;
@@ -116,7 +116,10 @@ function alignedData({ plot: { columns }, scale, causes }: LanePicture): uPlot.A
   ];
 }
 
-/** The line of what remains has two points for each column, and bars have one. */
+/**
+ * The line of the remaining units has two points for each column. Bars have one, so an empty point follows each of
+ * them.
+ */
 const points = (values: Float64Array, valueOf: (value: number, column: number) => number | null) =>
   Array.from(values).flatMap((value, column) => [valueOf(value, column), undefined]);
 

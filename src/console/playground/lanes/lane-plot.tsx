@@ -1,4 +1,4 @@
-/** The picture of one lane, and what the pointer does on it: it moves the cursor, and explains denials. */
+/** The plot of one lane. The pointer on it moves the cursor and explains denials. */
 import "../../app/parts/plot.css";
 import "./lane-plot.css";
 import { useEffect, useRef } from "preact/hooks";
@@ -14,7 +14,7 @@ import { instantAt, percent, shareOf, SpanMark } from "./time-axis.tsx";
 
 const aboveBand = (band: keyof typeof tops): string => `${tops[band] - labelPx}px`;
 
-/** How far from a denial the pointer may be. */
+/** The greatest distance between the pointer and a denial that it selects. */
 const reachPx = 4;
 
 export function LanePlot({ run }: { readonly run: LaneRun }) {
@@ -62,7 +62,7 @@ const timeAt = (event: PointerEvent): number => Math.round(instantAt(event));
 const explainedIn = (run: LaneRun): typeof explained.value =>
   explained.value?.run === run && chosenDenial.value?.lane === run.lane ? explained.value : null;
 
-/** A run with another height needs another one. */
+/** The chart of a lane. It is created anew when the lane needs another height. */
 function Picture({ run }: { readonly run: LaneRun }) {
   const frame = useRef<HTMLDivElement>(null);
   const chart = useRef<Chart<LanePicture> | null>(null);
@@ -76,7 +76,7 @@ function Picture({ run }: { readonly run: LaneRun }) {
     const rows = denial?.causes.flatMap((cause) => cause.rows) ?? [];
     const causes = new Set(rows.map((row) => columnOf(run.atMs[row] ?? 0)));
     const picture = { plot, scale: common, ticks: marks, causes };
-    // A task of its own, because all lanes at once would be a long one.
+    // Each lane is drawn in a task of its own, because drawing all lanes at once would block the page.
     const timer = setTimeout(() => {
       if (frame.current !== null) chart.current ??= laneChart(frame.current, picture);
       chart.current?.update(picture);

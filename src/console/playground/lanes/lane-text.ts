@@ -9,7 +9,7 @@ import type { WorstBurst } from "../model/summary.ts";
 export const burstText = ({ windowMs, holdsSlots }: LaneLimit, units: number): string =>
   holdsSlots ? `${numberText(units)} at once` : `${numberText(units)} per ${windowText(windowMs)}`;
 
-/** "100 per minute" for each limit, with its name if another limit has the same text. */
+/** For example "100 per minute" for each limit. The name is added if several limits have the same text. */
 export function limitLabels(limits: readonly LaneLimit[]): readonly string[] {
   const texts = limits.map(limitText);
   return texts.map((text, index) =>
@@ -17,7 +17,10 @@ export function limitLabels(limits: readonly LaneLimit[]): readonly string[] {
   );
 }
 
-/** "bound is 2L = 200"; L is the limit. The bound of a bucket of another size is its burst and the limit. */
+/**
+ * For example "bound is 2L = 200", where L is the limit. If the capacity of a bucket differs from L, the bound is burst
+ * + L.
+ */
 export function boundText({ limit, capacity, mostPerWindow }: LaneLimit): string {
   if (capacity !== limit && mostPerWindow === capacity + limit)
     return `bound is burst + L = ${numberText(mostPerWindow)}`;
@@ -114,10 +117,13 @@ function burstsOf(runs: readonly LaneRun[]): LaneBurst[] {
 
 const isOver = ({ limit, burst }: LaneBurst): boolean => burst.units > limit.limit;
 
-/** Whether the burst was accepted by a queue, which does not let it pass at once. */
+/** Whether a queue accepted the burst. A queue does not let it through at once. */
 const isQueued = ({ run }: LaneBurst): boolean => run.summary.delayed > 0;
 
-/** The limits as written come first, then a strategy that differs. Null without a burst. */
+/**
+ * The sentence about the worst bursts: first of the limits as written, then of a strategy that differs. Null without a
+ * burst.
+ */
 export function headlineOf(runs: readonly LaneRun[]): string | null {
   const bursts = burstsOf(runs).toSorted((a, b) => b.burst.units - a.burst.units);
   const written = bursts.find(({ run }) => run.lane === writtenLane);
@@ -127,7 +133,7 @@ export function headlineOf(runs: readonly LaneRun[]): string | null {
   const subject = written ?? passed[0];
   if (subject === undefined) return null;
   const fewest = passed.filter(({ burst }) => burst.units === passed.at(-1)?.burst.units);
-  // The exact strategy is the one to compare with.
+  // If several strategies allow the least, the exact one is compared.
   const least = fewest.find(({ run }) => run.lane === "sliding-log") ?? fewest[0] ?? subject;
   const { units } = subject.burst;
   const most = passed.find(({ burst }) => burst.units > units);
@@ -154,7 +160,7 @@ function queueText({ run, limit, burst }: LaneBurst): string {
 const mostText = ({ run, limit, burst }: LaneBurst, title: string = laneText(run).title): string =>
   `${title}: at most ${numberText(burst.units)} in any ${windowText(limit.windowMs)}.`;
 
-/** Whether a fixed window could let more than its limit through than in this run. */
+/** Whether this run hides that a fixed window can let more than its limit through. */
 export const hidesBound = ({ limits: [limit], summary: { worstBursts } }: LaneRun): boolean =>
   limit?.strategy === "fixed-window" &&
   limit.mostPerWindow > limit.limit &&

@@ -9,7 +9,7 @@ import { laneRuns, runLanes, runStatus } from "../runner.ts";
 import { firstRowAt, outcome } from "../model/columns.ts";
 import { ClientReplay, type LaneRun, leastRemaining } from "../model/run.ts";
 
-/** In CSS pixels; 0 before the first layout. All plots and the time axis have this width. */
+/** The width of all plots and of the time axis in CSS pixels; 0 before the first layout. */
 export const plotWidth = signal(0);
 
 export const visibleRuns = computed<readonly LaneRun[]>(() =>
@@ -21,13 +21,16 @@ export const visibleRuns = computed<readonly LaneRun[]>(() =>
 
 let latestSettled: readonly LaneRun[] = [];
 
-/** The lanes of the latest run that is over, for summaries, which would change with each lane that arrives. */
+/**
+ * The lanes of the latest finished run. Summaries use them, because they would otherwise change with each lane that
+ * arrives.
+ */
 export const settledRuns = computed<readonly LaneRun[]>(() => {
   if (runStatus.value !== "running") latestSettled = visibleRuns.value;
   return latestSettled;
 });
 
-/** From the start to the last request of any lane, with a little room after it. */
+/** The span from the start to the last request of any lane, with a little room after it. */
 export const wholeSpan = computed<Span>(() => {
   const { traffic, lengthMs } = scenario.value;
   const isGiven = traffic === "log" || traffic === "times";
@@ -35,13 +38,16 @@ export const wholeSpan = computed<Span>(() => {
   return { fromMs: 0, toMs: Math.max(isGiven ? 1_000 : lengthMs, Math.ceil(lastMs * 1.02) + 1) };
 });
 
-/** The chosen instant; null if the run ends before it, as after a change of the traffic. */
+/** The chosen instant. Null if the run ends before it, for example because the traffic has changed. */
 export const shownCursorMs = computed<number | null>(() => {
   const at = cursorMs.value;
   return at === null || at > wholeSpan.value.toMs ? null : at;
 });
 
-/** A record that is the same object until one of its values changes, so that nothing is computed or drawn again. */
+/**
+ * A computed record that stays the same object until one of its values changes, so that dependent values are not
+ * computed again.
+ */
 function stable<Values extends object>(current: () => Values): ReadonlySignal<Values> {
   let latest: Values | null = null;
   return computed(() => {
@@ -57,14 +63,14 @@ export const span = stable<Span>(() => zoom.value ?? wholeSpan.value);
 /** The width of a bar with the gap that follows it. */
 export const columnPx = 3;
 
-/** The column of the plot that shows an instant; outside of the plot for an instant outside of the span. */
+/** The column that shows an instant. If the instant is outside of the span, the column is outside of the plot. */
 export function columnOf(atMs: number): number {
   const { fromMs, toMs } = span.value;
   const perMs = plotWidth.value / columnPx / (toMs - fromMs);
   return Math.floor((atMs - fromMs) * perMs);
 }
 
-/** The pixels that a mark of the time axis needs with its text. */
+/** The width of a mark of the time axis with its text, in pixels. */
 const tickPx = 84;
 
 const tickSteps = [
@@ -73,7 +79,7 @@ const tickSteps = [
 ];
 const longestStep = 86_400_000;
 
-/** The marks of the time axis, which are lines in all plots: round instants. */
+/** The round instants that the time axis marks. All plots draw lines at them. */
 export const ticks = computed<readonly number[]>(() => {
   const { fromMs, toMs } = span.value;
   const leastMs = (toMs - fromMs) / Math.max(1, plotWidth.value / tickPx);
@@ -94,10 +100,10 @@ export const followedKey = computed<number>(() => {
   return summary.topDenied[0]?.key ?? key[0] ?? 0;
 });
 
-/** The choices that decide the columns of a lane. */
+/** Everything that decides the columns of a lane, apart from its run. */
 const plotForm = stable(() => ({
   span: span.value,
-  /** How many there are. The last one may be a part of a column, so that columns and the time axis agree exactly. */
+  /** The number of columns. The last column may be incomplete, so that the columns exactly fill the time axis. */
   columns: plotWidth.value / columnPx,
   key: followedKey.value,
 }));
@@ -110,10 +116,10 @@ export interface Plot {
   readonly columns: LaneColumns;
 }
 
-/** By lane. A lane keeps its earlier plot until the next one is complete. */
+/** The plots by lane. A lane keeps its earlier plot until the next one is complete. */
 export const plots = signal<ReadonlyMap<string, Plot>>(new Map());
 
-/** The most in a column of any lane. It is the same for all lanes, so that heights can be compared. */
+/** The greatest values in a column of any lane. All lanes share them, so that their heights can be compared. */
 export const scale = stable(() => {
   const shown = visibleRuns.value.flatMap(({ lane }) => plots.value.get(lane)?.columns ?? []);
   const most = (name: "allowed" | "denied" | "waitMs"): number =>
@@ -139,7 +145,7 @@ export function followPlots(): () => void {
   };
 }
 
-/** The latest plot of each run, also of a computation that a newer one replaced. */
+/** The latest plot of each run, even if a newer computation has replaced the one that made it. */
 const finished = new WeakMap<LaneRun, Plot>();
 
 async function compute(runs: readonly LaneRun[], form: PlotForm, isWanted: () => boolean): Promise<void> {
@@ -164,10 +170,10 @@ function* plotsOf(runs: readonly LaneRun[], form: PlotForm): Generator<void, Rea
 interface LaneColumns {
   /** When each column begins. */
   readonly atMs: Float64Array;
-  /** Units that were allowed, also those that waited. */
+  /** The allowed units, including those that waited. */
   readonly allowed: Float64Array;
   readonly denied: Float64Array;
-  /** Units of the allowed ones that waited in a queue. */
+  /** The allowed units that waited in a queue. */
   readonly delayed: Float64Array;
   /** The longest wait in a queue, in milliseconds. */
   readonly waitMs: Float64Array;
@@ -177,7 +183,10 @@ interface LaneColumns {
 
 const rowsPerStep = 1_000;
 
-/** Yields after each step of about a millisecond. The engine decides the requests of the client once more. */
+/**
+ * Computes the columns. Yields about once a millisecond. For the remaining units, the engine decides the requests of
+ * the client once more.
+ */
 function* laneColumns(run: LaneRun, { span: shown, columns, key }: PlotForm): Generator<void, LaneColumns> {
   const { fromMs, toMs } = shown;
   const column = () => new Float64Array(Math.ceil(columns));

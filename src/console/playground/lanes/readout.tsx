@@ -18,11 +18,14 @@ export const explained = signal<{
   readonly causes: readonly LimitCause[];
 } | null>(null);
 
-/** A run of more rows is explained when the pointer rests, because the engine decides all its requests once more. */
+/**
+ * In a run with more rows, a denial is explained only when the pointer rests: the engine decides all requests once
+ * more.
+ */
 const fewRows = 10_000;
 const pauseMs = 80;
 
-/** Calls a function after a rest, or at once for short runs. */
+/** Calls a function at once for a short run, and otherwise when the pointer rests. */
 function rested(run: LaneRun, work: () => void): () => void {
   if (run.atMs.length <= fewRows) {
     work();

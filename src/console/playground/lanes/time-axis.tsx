@@ -34,14 +34,14 @@ export const TimeAxis = () => (
   </div>
 );
 
-/** The text of a mark at the end of the axis has no room. */
+/** Marks beyond this share of the axis have no text, because there is no room for it. */
 const lastTickShare = 0.95;
 
 function Ruler() {
   const shown = span.value;
   const frame = useRef<HTMLDivElement>(null);
   const [dragged, setDragged] = useState<Span | null>(null);
-  // All plots have its width.
+  // The width of the axis decides the width of all plots.
   useEffect(() => {
     if (frame.current === null) return undefined;
     const observer = new ResizeObserver(([entry]) => {
@@ -87,7 +87,10 @@ export function SpanMark({ marked, class: name }: { readonly marked: Span; reado
   return <span class={name} style={{ left: percent(left), width: percent((to ?? 0) - left) }} />;
 }
 
-/** Moves through all lanes. Its ends are half the thumb outside of the plots, so that its middle is on the instant. */
+/**
+ * The cursor through all lanes. The slider extends beyond the plots by half its thumb, so that the middle of the thumb
+ * is on the instant.
+ */
 function Cursor() {
   const { fromMs, toMs } = span.value;
   const at = shownCursorMs.value;
@@ -166,5 +169,5 @@ export function clockText(startMs: number, atMs: number, shown: Span): string {
   return text.slice(isLong ? 0 : 11, -1).replace(/\.000$/, "");
 }
 
-/** The least time between two columns of the plot that a person can step over. */
+/** The step of the cursor: a thousandth of the span, and at least 1 ms. */
 const cursorStepMs = ({ fromMs, toMs }: Span): number => Math.max(1, Math.round((toMs - fromMs) / 1_000));

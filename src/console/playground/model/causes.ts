@@ -14,15 +14,20 @@ import { ClientReplay, type LaneRun } from "./run.ts";
 export interface LimitCause {
   /** Index in `LaneRun.limits`. */
   readonly limit: number;
-  /** The sum behind the decision, such as "10 of 10 in the last minute; …". */
+  /** The computation behind the decision, such as "10 of 10 in the last minute; …". */
   readonly sentence: string;
-  /** The rows of earlier requests that count, the oldest first. Some units of the first one may count no more. */
+  /**
+   * The rows of earlier requests that still count, the oldest first. Perhaps only some units of the first one count.
+   */
   readonly rows: readonly number[];
-  /** When this limit allows the request, if nothing else is spent, from the start of the run; `neverMs` if it never does. */
+  /**
+   * When this limit allows the request if nothing else is spent, counted from the start of the run; `neverMs` if it
+   * never does.
+   */
   readonly clearsMs: number;
 }
 
-/** The limits that deny or delay the request of a row; none for a request that was allowed at once. */
+/** The limits that deny or delay the request of a row. The list is empty for a request that was allowed at once. */
 export function causesOf(run: LaneRun, row: number): readonly LimitCause[] {
   const atMs = run.atMs[row] ?? 0;
   const client = new ClientReplay(run, run.key[row] ?? 0);
@@ -58,14 +63,14 @@ const isCause = (decision: Decision, limit: LimitDecision, { terms }: UsageBreak
     ? decision.delayMs > 0 && terms.kind === "queue" && terms.delayMs === decision.delayMs
     : !limit.allowed;
 
-/** Units leave in the order in which they were spent, so that the latest ones count. */
+/** The latest requests whose units count. Units stop counting in the order in which they were spent. */
 function countingRows({ cost }: LaneRun, units: number, allowedRows: readonly number[]): readonly number[] {
   let start = allowedRows.length;
   for (let left = units; left > 0 && start > 0;) left -= cost[allowedRows[--start] ?? 0] ?? 0;
   return allowedRows.slice(start);
 }
 
-/** The units that count, at least in part. */
+/** The number of units that still count, at least in part. */
 function countedUnits(terms: UsageTerms): number {
   switch (terms.kind) {
     case "window":

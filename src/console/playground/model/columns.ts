@@ -3,10 +3,10 @@
  * outcome and key.
  */
 
-/** The number of `Columns.outcome`. */
+/** The numbers that `Columns.outcome` contains. */
 export const outcome = { allowed: 0, denied: 1, delayed: 2 } as const;
 
-/** A wait of this length means that the request never fits. */
+/** The wait of a request that never fits. */
 export const neverMs = Infinity;
 
 /** Columns of equal length, one row for each request. */
@@ -20,7 +20,7 @@ export const emptyColumns = (length: number) => ({
   cost: new Float64Array(length),
   /** A value of `outcome`. A delayed request is allowed and waits in a queue. */
   outcome: new Uint8Array(length),
-  /** The least that remains of all limits, after the decision. */
+  /** The least remaining units of any limit, after the decision. */
   remaining: new Float64Array(length),
   /** Denied: until the request fits, or `neverMs`. Delayed: how long it waits. Allowed: 0. */
   waitMs: new Float64Array(length),
@@ -32,7 +32,7 @@ export const emptyColumns = (length: number) => ({
   retry: new Uint8Array(length),
 });
 
-/** The first rows, without the memory of the others. */
+/** Copies the first rows, so that the memory of all columns can be freed. */
 export function firstRows(columns: Columns, rows: number): Columns {
   if (rows === columns.atMs.length) return columns;
   const first = emptyColumns(rows);
@@ -40,13 +40,13 @@ export function firstRows(columns: Columns, rows: number): Columns {
   return first;
 }
 
-/** The memory of a run, which a message can hand over. */
+/** The buffers of a run, which a message can transfer. */
 export const buffersOf = (run: Columns): ArrayBuffer[] =>
   Object.values(run).flatMap((value: unknown) =>
     ArrayBuffer.isView(value) && value.buffer instanceof ArrayBuffer ? [value.buffer] : [],
   );
 
-/** The rows that are included, sorted by key. Those of one key keep their order. */
+/** The included rows, sorted by key. The rows of one key keep their order. */
 export function rowsByKey(keys: Uint32Array, isIncluded: (row: number) => boolean): Uint32Array {
   const { length } = keys;
   const starts = new Uint32Array(keys.reduce((most, key) => Math.max(most, key), 0) + 2);

@@ -8,7 +8,7 @@ import type { Scenario } from "./scenario.ts";
 export const writtenLane = "written";
 
 export interface Lane {
-  /** `writtenLane`, or the strategy that replaces those of the limits. */
+  /** `writtenLane`, or the strategy that this lane uses in place of the written ones. */
   readonly lane: string;
   readonly limits: readonly LaneLimit[];
 }
@@ -20,8 +20,8 @@ export interface MissingLane {
 }
 
 /**
- * The lanes of valid limits, those as written first. A strategy that all limits have already has no lane of its own. There is a
- * lane for slots only if requests take time.
+ * The lanes of valid limits, first the one for the limits as written. A strategy that all limits already have gets no
+ * lane of its own. Slots get a lane only if requests take time.
  */
 export function lanesOf({ limits, runsMs }: Pick<Scenario, "limits" | "runsMs">) {
   const written = read(limits, () => {});
@@ -43,7 +43,7 @@ export function lanesOf({ limits, runsMs }: Pick<Scenario, "limits" | "runsMs">)
 const read = (limits: readonly LimitInput[], report: (reason: string) => void): Limit[] =>
   readLimits(limits, {}, (problem) => report(describeProblem({ ...problem, variable: "limits" })));
 
-/** The limit under another strategy, with the options that this strategy accepts, too. */
+/** The same limit under another strategy. It keeps the options that this strategy accepts. */
 function withStrategy(written: LimitInput, strategy: string): LimitInput {
   const { limit, window, strategy: _, name, ...options } = written;
   const under: LimitInput = { limit, window, strategy, ...(name !== undefined && { name }) };
@@ -61,7 +61,7 @@ export function isValid(limit: LimitInput): boolean {
 
 const hourMs = 3_600_000;
 
-/** The length of the shortest period of each kind. The documented bounds hold for spans of this length. */
+/** The shortest possible length of each calendar period. The documented bounds hold for spans of this length. */
 const shortestPeriodMs = {
   day: 23 * hourMs,
   week: 167 * hourMs,
@@ -74,7 +74,7 @@ export type LaneLimit = Readonly<ReturnType<typeof laneLimitOf>>;
 function laneLimitOf(rule: Limit) {
   const { limit, strategy, name, units, windowMs, capacity } = compiledLimit(rule);
   return {
-    /** As the engine takes it. */
+    /** The limit in the form that the engine takes. */
     rule,
     name,
     strategy: strategy.name,
@@ -94,9 +94,9 @@ function laneLimitOf(rule: Limit) {
 type Align = "first-request" | "clock";
 
 interface WindowNote {
-  /** A sentence on the start of the windows, and one on what can pass because of it. */
+  /** A sentence on where the windows start, and one on how much can pass because of this. */
   readonly text: string;
-  /** The alignment that a click sets; null for calendar windows. */
+  /** The alignment to change to with a click; null for calendar windows. */
   readonly other: Align | null;
 }
 
@@ -126,7 +126,7 @@ function noteOf(rule: Limit): WindowNote | null {
 
 const counterText = "It makes little difference: the previous window still counts.";
 
-/** The limits, with this alignment for one of them. The default is not written. */
+/** The limits, with this alignment for the limit at the index. The default alignment is left out. */
 export const withAlign = (limits: readonly LimitInput[], index: number, align: Align): readonly LimitInput[] =>
   limits.map((limit, each) => {
     const { align: _, ...rest } = limit;

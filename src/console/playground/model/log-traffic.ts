@@ -10,7 +10,7 @@ const headerForm = /^\s*\{[^\n]*"sample"\s*:\s*"(?:1\/\d+|off)"/;
 /** Whether the text begins with the first line of samples. */
 export const isSampleText = (text: string): boolean => headerForm.test(text);
 
-/** Reads samples of up to about `mostRequests` requests. Lines after them count as unread. */
+/** Reads samples until there are about `mostRequests` requests. The lines after them count as unread. */
 export function readSampleLog(text: string, mostRequests: number): ReadLog {
   const reader = new SamplesReader();
   const counts = new LineCounts();
@@ -23,7 +23,7 @@ export function readSampleLog(text: string, mostRequests: number): ReadLog {
     }
     try {
       reader.line(line);
-      // The first line has no requests.
+      // The first line is the header.
       if (counts.line > 1) counts.read++;
     } catch (error) {
       if (!(error instanceof SamplesProblem)) throw error;

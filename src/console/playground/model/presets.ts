@@ -1,7 +1,7 @@
 /** Scenarios to begin with. */
 
 interface Preset {
-  /** Stable: links name it. */
+  /** Never changes, because links contain it. */
   readonly id: string;
   readonly title: string;
   /** One or two sentences on the effect that it shows. */

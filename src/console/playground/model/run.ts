@@ -21,15 +21,15 @@ export interface LaneRun extends Lane, Columns {
   readonly startMs: number;
   readonly keys: readonly string[];
   readonly runsMs: number;
-  /** Whether the run ended early, at the most rows of a lane. */
+  /** Whether the run ended early, because it reached the most rows of a lane. */
   readonly isCut: boolean;
   readonly summary: LaneSummary;
 }
 
-/** The most rows of a run. Retries could make more than a browser has memory for. */
+/** The most rows of a run. With more retries, a browser could run out of memory. */
 export const mostRows = 500_000;
 
-/** Rows between two steps of a run, which takes some milliseconds. */
+/** The rows that a run decides in one step, which takes some milliseconds. */
 const rowsPerStep = 5_000;
 
 const rulesOf = ({ limits }: Pick<Lane, "limits">): readonly Limit[] => limits.map(({ rule }) => rule);
@@ -44,7 +44,10 @@ export function* runLane({ lane, limits }: Lane, arrivals: Arrivals, scenario: S
   const triesEach = isByClient ? 1 : 1 + scenario.attempts;
   const columns = emptyColumns(Math.min(mostRows, atMs.length * triesEach));
   let [arrived, decided, isCut] = [0, 0, false];
-  /** Returns whether any requests are left. A plain function: JavaScript engines optimize it better than a generator. */
+  /**
+   * Decides some rows. Returns whether any requests are left. JavaScript engines optimize a plain function better than
+   * a generator.
+   */
   const decideRows = (): boolean => {
     for (let row = 0; row < rowsPerStep; row++) {
       const request = requests.next();
@@ -116,13 +119,13 @@ interface RunningRequest {
   readonly spentAtMs: number;
 }
 
-/** The counters of one client. Requests under limits with slots give back their slots when they end. */
+/** The counters of one client. When a request ends, the client returns its slots. */
 class ClientMeter {
   readonly #meter: Meter;
   readonly #runsMs: number;
   /** Null without limits with slots. */
   readonly #ttlMs: number | null;
-  /** All requests run equally long, so that they end in the order in which they began. */
+  /** The requests in the order in which they began. They also end in this order, because all run equally long. */
   readonly #running: RunningRequest[] = [];
   #ended = 0;
 
@@ -140,13 +143,13 @@ class ClientMeter {
     return decision;
   }
 
-  /** The meter, after requests that have ended gave back their slots. */
+  /** The meter at an instant, after the slots of all ended requests are returned. */
   at(nowMs: number): Meter {
     const ttlMs = this.#ttlMs;
     for (let next = this.#running[this.#ended]; next !== undefined; next = this.#running[++this.#ended]) {
       const endsAtMs = next.spentAtMs + this.#runsMs;
       if (endsAtMs > nowMs) break;
-      // A slot is free when its lease expires, and all leases have expired at the ttl.
+      // Only a request that ends before the ttl returns its slot: later, its lease has expired and the slot is free.
       if (ttlMs !== null && this.#runsMs < ttlMs) {
         this.#meter.settle({ ...next, actualCost: next.cost, ttlMs }, endsAtMs);
       }
@@ -155,7 +158,7 @@ class ClientMeter {
   }
 }
 
-/** Decides the requests of one client of a run once more. Instants count from the start of the run. */
+/** Decides the requests of one client again, after the run. Instants count from the start of the run. */
 export class ClientReplay {
   readonly #run: LaneRun;
   readonly #key: number;
@@ -209,13 +212,13 @@ interface OrderedRequest {
 interface OrderedRequests {
   /** The next request to decide; null at the end. */
   next(): OrderedRequest | null;
-  /** Lets the client of a denied request decide whether it comes again. */
+  /** Notes a denial. Depending on the scenario, the client sends the request again. */
   deny(request: OrderedRequest, decision: Decision): void;
 }
 
 /**
- * First requests, one client after the other. Clients have counters of their own, and a client whose requests are all
- * decided needs no memory, which a log of many clients makes faster.
+ * First requests without retries, one client after the other. Each client has its own counters, and these can be freed
+ * after its last request, which makes logs with many clients faster.
  */
 function requestsByClient({ atMs, key }: Arrivals): OrderedRequests {
   const rows = rowsByKey(key, () => true);

@@ -29,7 +29,9 @@ import {
 
 export type Report = (variable: string, value: unknown, accepted: string, field?: string) => void;
 
-/** The value of a field; null if the query does not have it, or if its text has a problem, which is reported. */
+/**
+ * Reads a field of the query. Returns null if the field is missing, or if its text has a problem, which is reported.
+ */
 export function readField<Value>(
   written: URLSearchParams,
   name: string,
@@ -44,8 +46,8 @@ export function readField<Value>(
 }
 
 /**
- * Reads a scenario, which is always valid: fields with problems have their defaults.
- * @param otherNames fields of the query that belong to somebody else
+ * Reads a scenario, which is always valid: a field with a problem gets its default.
+ * @param otherNames fields of the query that the scenario does not own
  */
 export function parseScenario(query: string, otherNames: readonly string[] = []) {
   const problems: ConfigProblem[] = [];
@@ -70,7 +72,7 @@ export function parseScenario(query: string, otherNames: readonly string[] = [])
   return { scenario: { ...scenario, ...defaultPattern, lengthMs: defaultScenario.lengthMs }, problems };
 }
 
-/** Whether traffic of this kind has a field. The kind is the first field that is read. */
+/** Whether this kind of traffic has the field. `traffic` is always read first. */
 function hasField({ traffic }: Pick<Scenario, "traffic">, name: FieldName): boolean {
   const { patterns } = scenarioFields[name];
   return patterns === undefined || patterns.includes(traffic);
@@ -104,7 +106,10 @@ function expectedRequests({ traffic, rate, size, firstMs, everyMs, times, length
 const strategyName = (token: string): boolean => strategies.has(token);
 const optionForm = /^([a-z]+)=(.*)$/;
 
-/** Limits as in the URL: `100/1m`, `10/1s token-bucket burst=30`, `1000/1d align=calendar timezone=Europe/Berlin`. */
+/**
+ * Reads limits as they are in the URL: `100/1m`, `10/1s token-bucket burst=30`, `1000/1d align=calendar
+ * timezone=Europe/Berlin`.
+ */
 function readLimitTexts(texts: readonly string[], report: Report): readonly LimitInput[] {
   if (texts.length === 0) return defaultScenario.limits;
   const inputs = texts.flatMap((text) => {
@@ -137,7 +142,10 @@ function readLimitTexts(texts: readonly string[], report: Report): readonly Limi
 const strategiesWith = (option: string, value: unknown): string[] =>
   strategyNames.filter((strategy) => isValid({ limit: 1, window: "1m", strategy, [option]: value }));
 
-/** The accepted form of a text with an unknown strategy, or with several limits and a strategy; otherwise null. */
+/**
+ * The accepted form in place of a text with an unknown strategy, or with several limits and a strategy; null for any
+ * other text.
+ */
 function acceptedStrategyOf(text: string): string | null {
   const tokens = text.trim().split(/\s+/);
   if (tokens.some((token) => token.endsWith(";") && strategyName(token.slice(0, -1))))
@@ -153,7 +161,7 @@ const isNotation = (tokens: readonly string[]): boolean =>
     (part) => part !== null && parseUnits(part.limit) > 0 && parseWindow(part.window) !== null,
   );
 
-/** Null if the text does not begin with limits in notation. */
+/** Returns null if the text does not begin with limits in notation. */
 function limitsOfText(text: string): LimitInput[] | null {
   const tokens = text.trim().split(/\s+/);
   const first = tokens.findIndex((token) => strategyName(token) || optionForm.test(token));
@@ -200,10 +208,13 @@ const encode = (text: string): string =>
     .replaceAll("%20", "+")
     .replace(/%(?:2C|2F|3A|3B|3D|40)/g, decodeURIComponent);
 
-/** TOML rejects a second `[vars]`, which the file has already. */
+/** The file already has a `[vars]`, and TOML rejects a second one. */
 const place = "# Below [vars] in wrangler.toml, in place of LIMITS, STRATEGY and POLICIES:\n";
 
-/** The variables of the short form. They are complete, so that no `STRATEGY` of the file applies to them. */
+/**
+ * The limits as variables, in the short form where possible. All fields are complete, so that a `STRATEGY` in the file
+ * does not change the limits.
+ */
 export function wranglerText(limits: readonly LimitInput[]): string {
   const [only] = limits;
   if (only !== undefined && limits.length === 1 && isPlain(only)) {
@@ -216,7 +227,7 @@ export function wranglerText(limits: readonly LimitInput[]): string {
   return `${place}LIMITS = [\n${items}]\n${rest}`;
 }
 
-/** Whether a limit has no fields of its own except a strategy. */
+/** Whether a limit has no options apart from a strategy. */
 const isPlain = ({ limit: _limit, window: _window, strategy: _strategy, ...rest }: LimitInput) =>
   Object.values(rest).every((value) => value === undefined);
 
@@ -228,5 +239,5 @@ function itemText(limit: LimitInput): string {
   return `{ ${fields.map(([name, value]) => `${name} = ${tomlValue(value)}`).join(", ")} }`;
 }
 
-/** A text, a number or a boolean. TOML writes them as JSON does. */
+/** A text, a number or a boolean in TOML, which writes these like JSON. */
 const tomlValue = (value: unknown): string => JSON.stringify(value);

@@ -3,10 +3,10 @@ import { formatDuration, type LimitInput, parseDuration } from "../../../strateg
 import { parseUnits } from "../../../strategies/notation.ts";
 import { isCalendarDate, latestStartMs } from "../../../advisor/log/line-reader.ts";
 
-/** The text of a value. */
+/** How a value is read from text and written as text. */
 export interface TextForm<Value> {
   readonly accepted: string;
-  /** Null if the text, or the value in it, is not accepted. */
+  /** Null if the text is not accepted. */
   read(text: string): Value | null;
   write(value: Value): string;
 }
@@ -26,7 +26,7 @@ export interface TimedRequests {
   readonly cost: number | null;
 }
 
-/** More first requests would make a run take seconds. */
+/** The most first requests. With more, a run would take seconds. */
 export const mostRequests = 250_000;
 
 const dayMs = 86_400_000;
@@ -67,7 +67,7 @@ function duration(leastMs: number, mostMs = mostDurationMs): TextForm<number> {
   };
 }
 
-/** One of some names, each with its text for people. */
+/** One of several names. Each has a text for people. */
 function choice<Name extends string>(texts: Readonly<Record<Name, string>>) {
   const isName = (text: string): text is Name => Object.hasOwn(texts, text);
   return {
@@ -149,14 +149,17 @@ const positiveDurations = [10, 50, 100, 200, 500, ...longDurations];
 const durations = [0, ...positiveDurations];
 
 interface ScenarioField<Value> extends TextForm<Value> {
-  /** Its name in the URL. */
+  /** The name of the field in the URL. */
   readonly query: string;
   readonly label: string;
-  /** The kinds of traffic that have it; absent for a field of all kinds. */
+  /** The kinds of traffic that have the field. Absent: all kinds have it. */
   readonly patterns?: readonly string[];
   /** The values of its slider, in order; absent for a field without a slider. */
   steps?(current: Value): readonly Value[];
-  /** Orders values, to find the step that is nearest to the current one. Default: values are numbers. */
+  /**
+   * Maps a value to a number, to find the slider step nearest to the current value. Needed for values that are not
+   * numbers.
+   */
   order?(value: Value): number;
 }
 
@@ -172,7 +175,7 @@ const table = {
       poisson: "Random (Poisson)",
       /** Bursts of `size` requests at equal distances within `withinMs`. */
       bursts: "Bursts",
-      /** Exactly `times`. */
+      /** The requests that the field `times` lists. */
       times: "Exact times",
       /** The requests of a pasted access log, which brings its own start and keys. Its text is too long for a URL. */
       log: "Access log",
@@ -190,10 +193,10 @@ const table = {
   withinMs: { query: "within", label: "Sent within", patterns: ["bursts"], ...duration(0), steps: () => durations },
   /** When the first burst begins. */
   firstMs: { query: "first", label: "First burst at", patterns: ["bursts"], ...duration(0), steps: () => durations },
-  /** From the beginning of a burst to that of the next one. */
+  /** From the beginning of a burst to the beginning of the next one. */
   everyMs: { query: "every", label: "Every", patterns: ["bursts"], ...duration(1), steps: () => positiveDurations },
   times: { query: "at", label: "Seconds", patterns: ["times"], ...times },
-  /** How long clients send requests. Retries may come later. Without effect on `times` and `log`. */
+  /** How long clients send first requests. Retries may come later. Ignored for `times` and `log`. */
   lengthMs: { query: "length", label: "Length", ...duration(1), steps: () => longDurations },
   /** The number of clients. Each has counters of its own. */
   keys: {
@@ -217,7 +220,7 @@ const table = {
       /** They send the request again after `pauseMs`. */
       ignore: "Retry, and ignore Retry-After",
       obey: "Retry after Retry-After",
-      /** They send it again after `Retry-After` and a random time of at most `pauseMs`. */
+      /** They send the request again after `Retry-After` plus a random time of at most `pauseMs`. */
       jitter: "Retry-After, and a random time",
     }),
   },
@@ -236,7 +239,7 @@ export type FieldValues = {
   [Name in FieldName]: NonNullable<ReturnType<(typeof table)[Name]["read"]>>;
 };
 
-/** Fields that other kinds of traffic have keep their defaults. */
+/** A field that this kind of traffic does not have keeps its default. */
 export interface Scenario extends Readonly<FieldValues> {
   /** As written in the configuration; from 1 to 16. */
   readonly limits: readonly LimitInput[];
@@ -254,7 +257,7 @@ const isField = (name: string): name is FieldName => Object.hasOwn(table, name);
 
 export const fieldNames: readonly FieldName[] = Object.keys(table).filter(isField);
 
-/** The values of absent fields. They never change, because links rely on them. */
+/** The defaults of absent fields. They never change, because links rely on them. */
 export const defaultPattern = {
   traffic: "steady",
   rate: { count: 120, windowMs: 60_000 },

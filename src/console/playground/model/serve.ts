@@ -15,10 +15,10 @@ import { acceptedRequests, excessOf } from "./scenario-query.ts";
 import type { Scenario } from "./scenario.ts";
 import { arrivalsOf } from "./traffic.ts";
 
-/** To the web worker. It ends a run that is under way. */
+/** A message to the web worker. It starts a run, and ends the previous one. */
 export interface ScenarioRun {
   readonly kind: "run";
-  /** Every answer repeats it. */
+  /** Every answer to this run repeats the id. */
   readonly id: number;
   readonly scenario: Scenario;
   /** The text of a pasted log, for traffic of the kind `log`. */
@@ -30,7 +30,7 @@ export type WorkerAnswer = { readonly id: number } & (
   | {
       readonly kind: "started";
       readonly requests: number;
-      /** In the order in which they come. */
+      /** The names of the lanes, in the order in which the worker sends them. */
       readonly lanes: readonly string[];
       readonly missing: readonly MissingLane[];
       /** Null unless a log was pasted. */
@@ -46,7 +46,7 @@ export type WorkerAnswer = { readonly id: number } & (
 
 type PostAnswer = (answer: WorkerAnswer, transfer: ArrayBuffer[]) => void;
 
-/** A run that was replaced goes on for this long at most. More pauses would slow the run and the page down. */
+/** The longest time without a check for a newer request. More checks would slow down the run and the page. */
 const stepMs = 30;
 
 /** Returns the function that takes requests. Each request ends the run of the one before it. */
@@ -72,7 +72,7 @@ export function requestHandler(post: PostAnswer): (request: ScenarioRun) => void
   };
 }
 
-/** The answers to a run, in their order. A caller that stops taking them ends the run. */
+/** The answers to a run, in order. A caller that stops reading them ends the run. */
 export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<WorkerAnswer, void> {
   const problems = problemsOf(scenario, log);
   const read = log === null || scenario.traffic !== "log" ? null : readTraffic(log);

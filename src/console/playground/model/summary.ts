@@ -32,16 +32,16 @@ export function summaryOf(rows: Columns, limits: readonly LaneLimit[], runsMs: n
   return {
     allowed: sum((each) => each.allowed),
     denied: sum((each) => each.denied),
-    /** Allowed requests that wait in a queue. */
+    /** The number of allowed requests that wait in a queue. */
     delayed,
-    /** The longest of these waits. */
+    /** The longest wait in a queue. */
     longestWaitMs,
     deniedByLimit: limits.map((_, index) => sum((each) => each.deniedByLimit[index] ?? 0)),
     /** How many keys were denied at least once. */
     deniedKeys: denied.length,
     /** The most denied first. */
     topDenied: denied.toSorted((a, b) => b.denied - a.denied).slice(0, mostListedKeys),
-    /** For each limit; null if nothing was allowed. */
+    /** The worst burst of each limit; null if nothing was allowed. */
     worstBursts: limits.map(({ windowMs, holdsSlots, strategy }) => {
       const burst = worstBurst(rows, allowedRows, holdsSlots ? Math.min(windowMs, runsMs) : windowMs);
       if (burst === null) return null;
@@ -51,7 +51,7 @@ export function summaryOf(rows: Columns, limits: readonly LaneLimit[], runsMs: n
   };
 }
 
-/** In the order in which the keys come first. */
+/** The counts of each key, in the order of the keys' first requests. */
 function countsByKey(rows: Columns, limits: number): readonly KeySummary[] {
   const counts = new Map<number, { key: number; allowed: number; denied: number; deniedByLimit: number[] }>();
   for (let row = 0; row < rows.key.length; row++) {
@@ -77,9 +77,10 @@ function countsByKey(rows: Columns, limits: number): readonly KeySummary[] {
 export type WorstBurst = NonNullable<LaneSummary["worstBursts"][number]>;
 
 /**
- * The most units that one key was allowed within a span; null if nothing was allowed. Two requests exactly one span apart are
- * never in the same window. For slots, whose span is how long a request holds them, it is the most held at one instant.
- * @param allowedRows sorted by key, those of one key in order of time
+ * The most units that one key was allowed within any window of length `spanMs`; null if nothing was allowed. Two
+ * requests exactly one span apart are never in the same window. For slots, the span is how long a request holds one,
+ * and the result is the most units held at one instant.
+ * @param allowedRows sorted by key; the rows of one key are in order of time
  */
 function worstBurst(columns: Columns, allowedRows: Uint32Array, spanMs: number) {
   const at = (index: number): number => columns.atMs[allowedRows[index] ?? 0] ?? 0;
@@ -87,7 +88,7 @@ function worstBurst(columns: Columns, allowedRows: Uint32Array, spanMs: number) 
   const costOf = (index: number): number => columns.cost[allowedRows[index] ?? 0] ?? 0;
   let [most, mostFrom, mostTo, units, from] = [0, 0, 0, 0, 0];
   for (let to = 0; to < allowedRows.length; to++) {
-    // A slot of no duration is free at once.
+    // A slot that is held for 0 ms is free at once.
     while (from < to && (keyOf(from) !== keyOf(to) || at(from) + spanMs <= at(to))) {
       units -= costOf(from++);
     }
@@ -101,10 +102,10 @@ function worstBurst(columns: Columns, allowedRows: Uint32Array, spanMs: number) 
     key: keyOf(mostTo),
     /** The allowed requests of the key. */
     rows: allowedRows.slice(mostFrom, mostTo + 1),
-    /** From the start of the run. The window excludes its end. */
+    /** The window begins here, counted from the start of the run, and ends before `toMs`. */
     fromMs,
     toMs: fromMs + spanMs,
-    /** How long its requests took, which is less than its window. */
+    /** The time between the first and the last request of the burst. It is shorter than the window. */
     lengthMs: at(mostTo) - fromMs,
   };
 }
@@ -115,7 +116,7 @@ function unitsByWindow({ cost, remaining }: Columns, rows: Uint32Array): readonl
   let before = NaN;
   for (const row of rows) {
     const [own = 0, left = 0] = [cost[row], remaining[row]];
-    // Within a window, each allowed request leaves less by its cost.
+    // In the same window, each allowed request reduces the remaining units by its cost. Otherwise a new window began.
     if (left !== before - own) units.push(0);
     units.push((units.pop() ?? 0) + own);
     before = left;

@@ -9,7 +9,7 @@ export interface Arrivals extends Pick<Columns, "atMs" | "key" | "cost"> {
   readonly keys: readonly string[];
 }
 
-/** The requests that a scenario states, which are none for a log. */
+/** The first requests of a scenario; none for a log, whose text is not part of the scenario. */
 export function arrivalsOf(scenario: Scenario): Arrivals {
   const { startMs, keys } = scenario;
   const requests = requestsOf(scenario);
@@ -74,7 +74,7 @@ function keyPicker({ keys, skew, seed }: Scenario): () => number {
   if (keys === 1) return () => 0;
   let sum = 0;
   const sums = Float64Array.from({ length: keys }, (_, index) => (sum += (index + 1) ** -skew));
-  // Not the numbers that place Poisson requests in time.
+  // A seed of its own, so that the choice of clients does not depend on the random times of requests.
   const random = seededRandom(seed ^ 0x5bd1e995);
   return () => {
     const point = random() * sum;

@@ -7,8 +7,9 @@ import type { WorstBurst } from "./summary.ts";
 import { arrivalsOf } from "./traffic.ts";
 
 /**
- * Tries several beginnings of a window and takes all that fits, as soon as everything has been replenished and once more at
- * the end. The engine decides each attempt, so that the result is what the limit allows, and not only a bound.
+ * Searches for the traffic that makes a limit allow the most. It tries several starts of a window. In each, it spends
+ * all that fits whenever the limit is replenished, and once more at the end. The engine decides each attempt, so the
+ * limit really allows the result.
  * @param index of the limit in the lane
  */
 export function worstTraffic(scenario: Scenario, lane: Lane, index: number) {
@@ -33,7 +34,10 @@ export function worstTraffic(scenario: Scenario, lane: Lane, index: number) {
   return best;
 }
 
-/** Bursts of the whole capacity, each as soon as the one before is replenished: too many for a list of times. */
+/**
+ * Bursts of the whole capacity, each as soon as the previous one is replenished. A list of times would be too long for
+ * so many.
+ */
 function repeatedBursts({ limits, target: { windowMs }, startMs }: Search) {
   const meter = createMeter(limits);
   const size = takeAll(meter, startMs);
@@ -60,13 +64,16 @@ interface Search {
 }
 
 interface Plan {
-  /** Whether one unit is spent at the start, which opens a window there. */
+  /** Whether one unit is spent at the start, so that a window begins there. */
   readonly opens: boolean;
-  /** The beginning of the span, from the start. */
+  /** The beginning of the span in which the units are spent, counted from the start. */
   readonly fromMs: number;
 }
 
-/** Spans that begin at the start, or so that windows and buckets of the limit end right after their beginning. */
+/**
+ * The spans to try: those that begin at the start, and those in which a window or a bucket of the limit ends soon after
+ * the beginning.
+ */
 function plansOf(search: Search): Plan[] {
   const { limits, index, target, startMs } = search;
   const meter = createMeter(limits);
@@ -83,7 +90,7 @@ function plansOf(search: Search): Plan[] {
   ]);
 }
 
-/** How long the other limits of the lane take to let the capacity of the limit through. */
+/** How long it takes until the other limits of the lane have let the whole capacity of this limit through. */
 function timeToSpend(search: Search): number {
   const { index, startMs, target } = search;
   const meter = createMeter(search.limits);
@@ -96,10 +103,10 @@ function timeToSpend(search: Search): number {
   return 0;
 }
 
-/** More requests would not fit a URL. */
+/** The most steps of a search. More requests would not fit into a URL. */
 const mostSteps = 300;
 
-/** More requests at one instant are one request with a higher cost. */
+/** The most single requests. More of them become one request with a higher cost. */
 const mostSingleRequests = 2_000;
 
 function greedyTimes(search: Search, { opens, fromMs }: Plan): TimedRequests[] {
@@ -131,8 +138,8 @@ function takeAll(meter: Meter, atMs: number): number {
 }
 
 /**
- * Until the spent limits are replenished in full. If that takes until after `lastMs`, it is the time until then, or with
- * several limits until one unit is replenished.
+ * The wait until the spent limits are replenished in full. If that is after `lastMs`: the wait until `lastMs`, or with
+ * several limits the wait until one unit is replenished.
  */
 function waitForMore(meter: Meter, atMs: number, lastMs: number): number {
   const { limits } = meter.look(0, atMs);

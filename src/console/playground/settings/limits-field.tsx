@@ -60,7 +60,7 @@ interface WindowNotesProps {
   readonly onChange: (limits: readonly LimitInput[]) => void;
 }
 
-/** Where the windows of each limit start decides how much can pass around their ends. */
+/** Notes on where the windows of each limit start, which decides how much can pass around their ends. */
 function WindowNotes({ onChange }: WindowNotesProps) {
   const { limits } = scenario.value;
   return windowNotesOf(limits).map((note, index) => {
@@ -81,7 +81,10 @@ function WindowNotes({ onChange }: WindowNotesProps) {
   });
 }
 
-/** At least one lane stays. A strategy that all limits have is the lane as written. */
+/**
+ * Selects the lanes to show, at least one. A strategy that all limits have is not offered, because the lane of the
+ * limits as written shows it.
+ */
 export function LaneChoice() {
   const shown = shownLanes.value;
   const same = new Set(scenario.value.limits.map(({ strategy }) => strategy ?? defaultStrategy));

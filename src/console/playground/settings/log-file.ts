@@ -18,13 +18,13 @@ export async function textOfFile(file: Blob & { readonly name: string }): Promis
   }
 }
 
-/** Names do not always say it. */
+/** Checks the content, because the file name does not always show the compression. */
 async function beginsAsGzip(file: Blob): Promise<boolean> {
   const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
   return first === 0x1f && second === 0x8b;
 }
 
-/** A small compressed file can have a text for which there is no memory. */
+/** Reads the text up to a bound: a small compressed file can contain more text than fits into memory. */
 async function textOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
   const decoder = new TextDecoder();
   const parts: string[] = [];

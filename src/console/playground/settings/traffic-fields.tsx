@@ -51,7 +51,7 @@ export function TrafficFields() {
   );
 }
 
-/** @param others change together with the field */
+/** @param others fields that change together with this one */
 function changeField<Name extends FieldName>(
   name: Name,
   value: FieldValues[Name],
