@@ -238,7 +238,7 @@ export class DemoTraffic {
     this.#url = `http://localhost:${port}`;
   }
 
-  /** Returns a line about what is sent. */
+  /** Starts the traffic. Returns a line for the terminal that describes it. */
   start(setup: LocalSetup): string {
     const obstacle = demoTrafficObstacle(setup);
     if (obstacle !== null) return `Demo traffic is paused: ${obstacle}`;
@@ -280,7 +280,7 @@ export class DemoTraffic {
   }
 }
 
-/** The first few methods and paths. */
+/** The first few methods and paths that the visitors request. */
 function targetsOf(visitors: readonly DemoVisitor[]): string[] {
   const ticks = Array.from({ length: attackPeriodTicks }, (_, tick) => tick);
   const sent = visitors.flatMap(({ requestAt }) => ticks.flatMap((tick) => requestAt(tick) ?? []));

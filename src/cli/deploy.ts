@@ -51,7 +51,10 @@ await runCommand(async () => {
   }
 });
 
-/** The file with random values for secrets that the Worker lacks, or null. These options say where values come from. */
+/**
+ * Writes a file with random values for the secrets that the Worker lacks. Returns its path, or null if none are
+ * lacking. With `--dry-run`, `--name` or `--secrets-file`, no file is written.
+ */
 async function firstSecrets(settings: Settings, words: readonly string[]): Promise<string | null> {
   const hasOwn = words.some((word) => /^--(?:dry-?run|name|secrets-?file)(?:=|$)/i.test(word));
   const names = hasOwn ? [] : await missingSecrets(settings);

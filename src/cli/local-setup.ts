@@ -17,7 +17,7 @@ export interface LocalSetup extends Findings {
   readonly hasConsole: boolean;
 }
 
-/** Browsers resolve it to this machine, which `ADMIN_HOST` of a deployment does not name. */
+/** Browsers resolve this host to this machine. The `ADMIN_HOST` of a deployment names another one. */
 const localAdminHost = "admin.localhost";
 
 /** @param demoOrigin URL of the origin to use while ORIGIN is not set */

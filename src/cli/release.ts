@@ -61,7 +61,7 @@ Nothing was pushed or published. To publish, push both. The workflow Release the
 To undo the release before the push:
   git tag -d ${tag} && git reset --keep HEAD~1`);
   } catch (error) {
-    // The tag did not exist, and the working tree was clean.
+    // Both are safe to undo: before the release, the tag did not exist and the working tree was clean.
     if (git("tag", "--list", tag) !== "") git("tag", "-d", tag);
     git("reset", "--quiet", head);
     git("checkout", "--quiet", "--", ...changedFiles);
@@ -127,7 +127,7 @@ function writeVersion(current: string, version: string): void {
   for (const file of versionFiles) replaceIn(file, `"${current}"`, `"${version}"`);
   const date = new Date().toISOString().slice(0, 10);
   replaceIn("CHANGELOG.md", "\n## [Unreleased]\n", `$&\n## [${version}] - ${date}\n`);
-  // The anchor is GitHub's.
+  // The anchor that GitHub makes from the heading.
   const link = `[${version}]: #${version.replaceAll(".", "")}---${date}\n`;
   replaceIn("CHANGELOG.md", "[Unreleased]: #unreleased\n", `$&${link}`);
 }

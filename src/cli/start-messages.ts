@@ -127,7 +127,7 @@ interface WouldBeDenials {
 
 export class DryRunLines {
   readonly #print: (line: string) => void;
-  /** By policy, since the last line about it. */
+  /** The would-be denials of each policy since the last line about it. */
   readonly #counted = new Map<string, WouldBeDenials>();
 
   constructor(print: (line: string) => void) {

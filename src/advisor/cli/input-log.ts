@@ -28,8 +28,8 @@ const logName = (file: string): string => (file === standardInput ? "standard in
 
 /**
  * Adds the lines of a file.
- * @returns why it could be read in part only; else null
- * @throws CommandError when it cannot be read at all
+ * @returns the reason if only a part could be read; else null
+ * @throws CommandError when the file cannot be read at all
  */
 async function readLogFile(file: string, timelines: LogTimelines, onProgress: LogProgress): Promise<string | null> {
   const name = logName(file);

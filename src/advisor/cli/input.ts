@@ -26,7 +26,7 @@ export class Progress {
     this.#isShown = false;
   }
 
-  /** Runs steps that yield the share that is done, and returns their result. */
+  /** Runs steps, which yield the share of the work that is done, and returns their result. */
   finish<Result>(text: string, steps: Generator<number, Result>): Result {
     for (;;) {
       const step = steps.next();

@@ -12,7 +12,7 @@ export function printReport(report: readonly string[] | object): void {
 }
 
 export const reportColumns = 100;
-/** The length of the id of a key, which other commands accept. */
+/** The length of a key's id. Other commands accept ids of this length. */
 export const idLength = 43;
 
 export const countText = (count: number): string => count.toLocaleString("en-US");

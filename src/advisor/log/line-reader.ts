@@ -96,7 +96,7 @@ export const acceptedLog =
   'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1}), CSV with a header (time,ip), or a log of Cloudflare, AWS, HAProxy or Envoy';
 
 export interface LoggedRequest {
-  /** Since 1970. */
+  /** In milliseconds since 1970. */
   readonly atMs: number;
   readonly key: string;
   readonly cost: number;

@@ -43,7 +43,7 @@ export interface LogKey {
 
 /** The field, and the position in its list, of the client's address. */
 export interface LogAddress {
-  /** Null: the first field that usually has it. */
+  /** Null: the first field that usually has the address. */
   readonly field: LogFieldName | null;
   /** The client is the n-th entry from the right of a list, as in a policy. Null: the last. */
   readonly trustedProxies: number | null;
@@ -206,7 +206,9 @@ function addressReader(part: KeyPart, { field, trustedProxies }: LogAddress, onL
   };
 }
 
-/** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
+/**
+ * Reads the value of a key part, and keeps results by text: parsing an address or a path takes longer than a lookup.
+ */
 const rememberedValueOf = (part: KeyPart): ((text: string) => LineKey) =>
   remembered((text) => {
     const value = canonicalText(part, settings, text);

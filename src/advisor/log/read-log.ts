@@ -23,7 +23,7 @@ export interface LogReport {
   readonly read: number;
   /** Lines that could not be read; empty lines are not counted. */
   readonly unread: number;
-  /** The first of them, at most 100. */
+  /** The first unread lines, at most 100. */
   readonly firstUnread: readonly UnreadLine[];
 }
 
@@ -35,7 +35,7 @@ export class LineCounts implements LogReport {
   line = 0;
   read = 0;
   unread = 0;
-  /** The begin of the first unread line. */
+  /** The beginning of the first unread line. */
   firstUnreadText = "";
   readonly firstUnread: UnreadLine[] = [];
 
@@ -121,7 +121,7 @@ export class CountedLog extends LineCounts {
   leftOut = 0;
   /** The unread lines whose time is far before that of an earlier line. */
   outOfOrder = 0;
-  /** The first of them; null if there is none. */
+  /** The first line that is out of order; null if there is none. */
   firstOutOfOrder: number | null = null;
   latestMs = 0;
 
@@ -161,7 +161,7 @@ export class LogTimelines {
     this.#budget = budget;
   }
 
-  /** The lines that follow are of this log. */
+  /** Starts a log: the lines that follow belong to it. */
   startLog(name: string): void {
     this.logs.push(new CountedLog(name));
   }

@@ -14,7 +14,7 @@ const longestLine = 1_048_576;
 export class LineSplitter {
   readonly #receiver: LineReceiver;
   readonly #longestLine: number;
-  /** The begin of a line whose end has not arrived. */
+  /** The beginning of a line whose end has not arrived. */
   #begin = "";
   #isTooLong = false;
 

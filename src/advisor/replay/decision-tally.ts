@@ -11,7 +11,7 @@ import {
   type StepCounts,
 } from "./result.ts";
 
-/** A denied request of which nothing was admitted yet. */
+/** Stands for an instant while the key is not denied. */
 const notDenied = -1;
 
 /**

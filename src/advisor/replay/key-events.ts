@@ -156,7 +156,7 @@ export class KeyEvents {
     this.#measure();
   }
 
-  /** Everything of the next instant. Returns the number of events; 0 at the end. */
+  /** Handles all events of the next instant. Returns their number; 0 at the end. */
   #decideInstant(): number {
     const { atMs: arrivalsMs } = this.#timelines;
     const arrivesMs = this.#row < this.#end ? (arrivalsMs[this.#row] ?? 0) : Infinity;
@@ -192,9 +192,9 @@ export class KeyEvents {
   }
 
   /**
-   * The recording does not state the order of events within a millisecond. They are replayed in an order in which they could
-   * have had their recorded outcomes: requests that were allowed as soon as they fit, requests that were denied as soon as
-   * they do not, and a settlement only when nothing else can be done.
+   * The recording does not state the order of events within a millisecond. They are replayed in an order in which they
+   * could have had their recorded outcomes: allowed requests as soon as they fit, denied requests as soon as they do
+   * not fit, and a settlement only when nothing else can be done.
    */
   #decideTogether(requests: readonly Request[], settled: OpenReservation[], nowMs: number): void {
     const { cost, outcome } = this.#timelines;
@@ -263,7 +263,7 @@ export class KeyEvents {
   /** Plans the settlement of a reservation. Returns it if it is settled at once. */
   #open(reservation: ArrivalReservation, row: number, nowMs: number): OpenReservation | null {
     const { ttlMs, settledAtMs, settledCost } = reservation;
-    // Without a settlement, it stands as spent until its ttl ends.
+    // Without a settlement, the reserved cost counts as spent until the ttl ends.
     if (settledAtMs === null) return null;
     const { cost, atMs } = this.#timelines;
     const spentAtMs = this.#meter.seenMs;

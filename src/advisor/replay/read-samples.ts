@@ -192,7 +192,7 @@ export class SamplesReader {
   }
 }
 
-/** Arrivals, and those of them that no settlement was found for yet. */
+/** Arrivals, and which of them still lack a settlement. */
 class SampledArrivals {
   readonly builder = new TimelinesBuilder();
   firstMs = Infinity;
@@ -248,7 +248,7 @@ function instantOf(value: unknown): number | null {
   return isInstant(atMs) ? atMs : null;
 }
 
-/** The arrivals of both, those of one key in order of time. */
+/** The arrivals of both timelines. Those of each key are in order of time. */
 function joined(one: Timelines, other: Timelines, source: TimelinesSource): Timelines {
   const builder = new TimelinesBuilder();
   for (const timelines of [one, other]) {

@@ -53,7 +53,7 @@ export function replayAll(
   }
 }
 
-/** Runs the steps, whose progress is that between two shares of the whole. */
+/** Runs steps, and maps their progress to the range between two shares of the whole. */
 export function* scaled<Result>(
   steps: Generator<number, Result>,
   [from, to]: readonly [from: number, to: number],
@@ -119,8 +119,8 @@ function* decideArrivals(tally: DecisionTally, key: number, budget: StepBudget):
 }
 
 /**
- * 1 for each key whose reservations affect decisions. A settlement at the reserved cost leaves no effect, except that it
- * gives back slots.
+ * 1 for each key whose reservations affect decisions. A settlement at the reserved cost has no effect, unless it
+ * returns slots.
  */
 function reservedKeys(timelines: Timelines, hasSlots: boolean): Uint8Array {
   const { keys, firstRow, reservations } = timelines;

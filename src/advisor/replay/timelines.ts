@@ -248,7 +248,7 @@ function isOrdered(rows: Uint32Array, compare: (a: number, b: number) => number)
   return true;
 }
 
-/** Distinct spans that are kept for each timelines. A search for a limit asks for few of them again and again. */
+/** How many spans keep their result for each timelines. A search for a limit asks for the same few spans repeatedly. */
 const mostKept = 64;
 const known = new WeakMap<Timelines, Map<number, Float64Array>>();
 
@@ -273,7 +273,7 @@ export function peaks(timelines: Timelines, windowMs: number): Float64Array {
   return most;
 }
 
-/** 0 without values. A loop, because an argument list has a longest length. */
+/** The greatest value; 0 without values. A loop, because the number of arguments of `Math.max` is limited. */
 export function greatest(values: Float64Array): number {
   let most = 0;
   for (const value of values) if (value > most) most = value;

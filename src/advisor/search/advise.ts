@@ -29,7 +29,7 @@ import { judged, type JudgedLimit, type Traffic, trafficOf, tryLimits } from "./
 
 const mostOutliers = 10;
 
-/** An advice without a replay. */
+/** The parts of an advice that stay empty without a replay. */
 const unreplayed = { candidates: [], global: null, notes: [], outliers: [] } as const;
 
 /**

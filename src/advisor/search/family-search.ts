@@ -187,7 +187,7 @@ export function nearestIndex(goal: Goal, found: readonly SearchOutcome[]): numbe
   return preferred === undefined ? 0 : found.indexOf(preferred);
 }
 
-/** The measures by which a limit is preferred, the first that differs deciding; less is better. */
+/** The measures that rank a limit. The first measure that differs decides; smaller is better. */
 function rank(goal: Goal, { candidate, isNear }: JudgedLimit): readonly number[] {
   const [limit] = candidate.limits;
   const factor = limit === undefined ? 1 : unfamiliarity(limit);

@@ -20,7 +20,10 @@ const longestWindowMs = 365 * 86_400_000;
 
 export type OriginGoal = Goal & { readonly kind: "origin-rate" };
 
-/** A limit per key that denies less than this part of the keys is preferred although it denies more requests, up to this factor. */
+/**
+ * A limit per key is still preferred if it denies less than this share of the keys, and at most `mostRequests` times as
+ * many requests as one limit for all keys.
+ */
 const fewKeys = 0.1;
 const mostRequests = 2;
 

@@ -3,7 +3,10 @@
 /** By how much the clock of the Worker is ahead of the browser's. */
 let aheadMs = 0;
 
-/** An answer has the time in whole seconds, and may be under way for some: a smaller difference says nothing. */
+/**
+ * An answer states the time in whole seconds, and may take some seconds to arrive. A smaller difference between the
+ * clocks is ignored.
+ */
 const toleranceMs = 5_000;
 
 /** Milliseconds since 1970. */

@@ -1,4 +1,4 @@
-/** The view "Playground": limits, traffic and links on one side, what each strategy makes of them on the other. */
+/** The view "Playground": limits, traffic and links on one side, the results of each strategy on the other. */
 import "./playground.css";
 import "./settings/settings.css";
 import { useEffect, useState } from "preact/hooks";

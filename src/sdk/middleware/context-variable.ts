@@ -52,7 +52,7 @@ export interface Contribution {
   readonly charged: DecidedRequest | null;
   /** The denials after which the request went on, because of `onDeny: "continue"`. */
   readonly continued: readonly DecidedRequest[];
-  /** The outcomes of dry runs that were decided on their own. */
+  /** The outcomes of dry runs that were decided separately from the enforced policies. */
   readonly dryRuns: readonly Outcome[];
   /** The names of policies with `reserve`. */
   readonly reserved: ReadonlySet<string>;

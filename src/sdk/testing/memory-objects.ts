@@ -181,7 +181,7 @@ export class Faults {
   #fault: ObjectFault | null = null;
   readonly #recovered = new Set<() => void>();
 
-  /** Calls that got no answer fail when the objects recover, as calls do whose connection is lost. */
+  /** Calls without an answer fail when the objects recover, like calls whose connection is lost. */
   readonly deliver: Deliver = async (_call, reply) => {
     if (this.#fault === "silent") {
       await new Promise<void>((resolve) => void this.#recovered.add(resolve));

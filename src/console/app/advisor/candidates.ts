@@ -140,7 +140,7 @@ const placeOf = ({ deniedShare, worstBurst }: ShownCandidate) => ({
   burst: worstBurst.value,
 });
 
-/** Where the goal ends on an axis; null for goals that are on none. */
+/** The position of the goal on an axis; null for a goal that no axis shows. */
 export function goalLine(goal: Goal): { readonly axis: "share" | "burst"; readonly at: number } | null {
   if (goal.kind === "denied-requests") return { axis: "share", at: goal.mostShare };
   return goal.kind === "origin-rate" ? { axis: "burst", at: goal.mostPerSecond } : null;
@@ -212,7 +212,7 @@ const mantissas = [1, 1.2, 1.5, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9] as const;
 /** The slider reaches from a tenth of the limit to ten times as much. */
 const reach = 10;
 
-/** In order, with the limit itself. */
+/** The steps of the slider in ascending order, including the limit itself. */
 export function stepsAround(limit: number): readonly number[] {
   const [least, most] = [Math.max(1, Math.ceil(limit / reach)), limit * reach];
   const steps = new Set([limit]);

@@ -2,7 +2,7 @@
 import { type Goal, goalText, parseGoal } from "../../../advisor/search/goal.ts";
 import { ConfigProblems, describeProblem } from "../../../strategies/index.ts";
 
-/** The goal with the usual words for it, or why the text is none. */
+/** The goal with the usual words for it, or the reason why the text is no goal. */
 export function readGoal(text: string): { readonly goal: Goal; readonly text: string } | { readonly problem: string } {
   try {
     const goal = parseGoal(text);

@@ -72,14 +72,14 @@ export async function call<Value>(
 export const read = <Value>(path: string, abort?: AbortSignal): Promise<Value> =>
   call<Value>("GET", path, { signal: abort });
 
-/** The text of an answer that is not one object in JSON. */
+/** Reads an answer that is not a single JSON object, as text. */
 export async function readText(path: string): Promise<string> {
   const { response, text } = await send("GET", path, {});
   if (!response.ok) throw problemIn(response, text);
   return text;
 }
 
-/** An answer that is cut off is a lost one. */
+/** An answer that is cut off counts as lost. */
 async function send(
   method: string,
   path: string,

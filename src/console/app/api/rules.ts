@@ -98,7 +98,7 @@ async function changed<Value>(answer: Promise<Value>): Promise<Value> {
 }
 
 /**
- * Whether a rule is what a change made of an earlier revision, whose answer was lost.
+ * Whether a rule is the result of a change to an earlier revision. The answer to that change was lost.
  * @param before null for a new rule
  */
 export function isResultOf(

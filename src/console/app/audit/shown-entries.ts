@@ -77,7 +77,7 @@ export function differences({ before, after }: Pick<AuditEntryView, "before" | "
   });
 }
 
-/** Each field with its items: lists have several. */
+/** The items of each field. Fields that are lists have several. */
 function fieldsOf(rule: AuditedRule | null): Readonly<Record<string, readonly string[]>> {
   if (rule === null) return {};
   const { kind, mode, limits, entries, overrides, expiresAt, note } = rule;

@@ -270,7 +270,7 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
   );
 }
 
-/** The choice of the operator. Without a factor, the limits are those of the text. */
+/** What the operator has chosen. Null as `factor`: the limits are those of the text. */
 interface BoostChoice {
   readonly factor: number | null;
   readonly scalesSlots: boolean;

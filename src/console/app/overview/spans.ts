@@ -8,9 +8,11 @@ import { LiveTraffic } from "./live-traffic.ts";
 import { type CountedTraffic, trafficOf } from "./traffic.ts";
 
 const pauseMs = 5_000;
-/** The live span reads more often by itself. */
+/**
+ * A sample in the background is skipped if the last one is younger: while the live span is shown, it reads more often.
+ */
 const recentMs = 4_000;
-/** A sample that has just arrived is shown as it is, such as when the overview opens. */
+/** A sample that is younger than this is not read again, for example when the overview opens. */
 const freshMs = 1_000;
 
 /**

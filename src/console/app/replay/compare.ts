@@ -130,7 +130,7 @@ function* decide(timelines: Timelines, decider: Decider, stepMs: number): Genera
   return { traffic: { denials, longestDeniedMs, retrying }, deniedOfKey };
 }
 
-/** Decisions that need no replay. */
+/** Counts decisions that need no replay. */
 function counted(timelines: Timelines, kind: Exclude<Decider["kind"], "limits">, stepMs: number): DecidedByKey {
   const isDenied = arrivalOutcomes.map(
     (outcome) => kind === "all-denied" || (kind === "recorded" && isDeniedOutcome(outcome)),

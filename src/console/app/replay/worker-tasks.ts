@@ -4,7 +4,7 @@ import { inSteps } from "../long-work.ts";
 import type { Samples } from "../../../advisor/replay/read-samples.ts";
 import type { KnownSamples, ReplayAnswer, ReplayRequest, ReplayTasks, TaskKind, TaskRequest } from "./messages.ts";
 
-/** Samples as they were read. */
+/** Samples that were read, with the facts that the page shows about them. */
 export interface ReadSamples extends Pick<Samples, "timelines" | "withOtherLimits"> {
   readonly known: KnownSamples;
 }

@@ -154,19 +154,19 @@ export const newRuleOfKey = (state: KeyState, then: WrittenDecider | null): Chan
         { title: "Then", decider: then },
       ]);
 
-/** Why no rule of a key and no entry would have denied anything. */
+/** Why a rule of a key or an entry would not have denied anything. */
 export const modeObstacle = ({ mode }: Pick<PolicyView, "mode">): string | undefined =>
   mode.value === "enforce"
     ? undefined
     : `The mode of the policy is ${mode.value}, so it denies nothing, whatever the rule is.`;
 
-/** A change whose limits are read. */
+/** A change whose ways have become deciders, because the engine has read their limits. */
 export interface DecidedChange extends Omit<Change, "ways"> {
   readonly titles: readonly string[];
   readonly deciders: readonly Decider[];
 }
 
-/** Null when limits have a problem. */
+/** Reads the limits of a change. Returns null when limits have a problem. */
 export async function readWays({ ways, ...change }: Change): Promise<DecidedChange | null> {
   const deciders = await Promise.all(ways.map(({ decider }) => readDecider(decider, change.policy)));
   const known = deciders.filter((decider) => decider !== null);

@@ -15,7 +15,7 @@ export const shareOf = (atMs: number, { fromMs, toMs }: Span): number => (atMs -
 
 export const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
 
-/** The instant at the pointer, over the axis or a plot. */
+/** The instant at the pointer, which is over the axis or a plot. */
 export function instantAt({ currentTarget, clientX }: PointerEvent): number {
   const { fromMs, toMs } = span.value;
   if (!(currentTarget instanceof Element)) return fromMs;

@@ -227,7 +227,7 @@ const table = {
   pauseMs: { query: "pause", label: "Pause", ...duration(0, dayMs), steps: () => durations },
   /** The most retries of one request. */
   attempts: { query: "attempts", label: "Most retries", ...count(0, 20), steps: () => [0, 1, 2, 3, 4, 5, 10, 20] },
-  /** Since 1970. */
+  /** In milliseconds since 1970. */
   startMs: { query: "start", label: "Start", ...instant },
   /** Equal seeds give equal random numbers. */
   seed: { query: "seed", label: "Seed", ...count(0, 2 ** 32 - 1) },

@@ -40,7 +40,7 @@ export type WorkerAnswer = { readonly id: number } & (
   | { readonly kind: "progress"; readonly share: number }
   | { readonly kind: "lane"; readonly run: LaneRun }
   | { readonly kind: "done" }
-  /** With one line for people for each problem. */
+  /** `problems` has one line for each problem, for people to read. */
   | { readonly kind: "failed"; readonly problems: readonly string[]; readonly log: LogReport | null }
 );
 
