@@ -41,7 +41,7 @@ export async function buildPackage(): Promise<void> {
     buildConsoleIn(packagedConsole),
     buildDeclarations(),
   ]);
-  // The package has no `/check` over HTTP, so it needs no document for it.
+  // The middleware does not serve `/check`, so the package needs no document for it.
   rmSync(join(packagedConsole, "openapi/check.json"));
   const licenses = licensesOf([modules, ...ofConsole]);
   writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licenses);

@@ -61,7 +61,8 @@ Nothing was pushed or published. To publish, push both. The workflow Release the
 To undo the release before the push:
   git tag -d ${tag} && git reset --keep HEAD~1`);
   } catch (error) {
-    // Both are safe to undo: before the release, the tag did not exist and the working tree was clean.
+    // Deleting the tag and resetting the files loses nothing: before the release, the tag did not exist and the working
+    // tree was clean.
     if (git("tag", "--list", tag) !== "") git("tag", "-d", tag);
     git("reset", "--quiet", head);
     git("checkout", "--quiet", "--", ...changedFiles);

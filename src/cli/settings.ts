@@ -34,8 +34,8 @@ export interface Settings {
 }
 
 /**
- * Secrets that a local Worker reads from `.dev.vars` even if `[secrets]` does not list them, because deployments can
- * lack them.
+ * Secrets that a local Worker reads from `.dev.vars` even if `[secrets]` does not list them, because deployments do not
+ * need them.
  */
 const optionalSecrets: readonly string[] = ["ADMIN_TOKENS"];
 

@@ -51,7 +51,7 @@ export const lineOf = (fields: ReadonlyMap<string, string>): LogLine => ({
 });
 
 /**
- * Objects in the line whose fields count as fields of the line. The last two stand in `wrangler tail` and Workers Logs.
+ * Objects in the line whose fields count as fields of the line. The last two occur in `wrangler tail` and Workers Logs.
  */
 const holders = [
   nestedName("request"),

@@ -142,8 +142,8 @@ export class LogTimelines {
   /** One key in this many is kept. */
   oneKeyIn = 1;
   /**
-   * Whether the rest of the log is ignored, because even the fewest allowed keys have more requests than fit into
-   * memory.
+   * Whether the rest of the log is ignored, because even the smallest sample of its keys has more requests than fit
+   * into memory.
    */
   isFull = false;
   /** The number of lines with a request, in all logs. */

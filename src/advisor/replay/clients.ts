@@ -23,7 +23,7 @@ function mixed(state: number): number {
   return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
 }
 
-/** The wait for a slot that responses state. A slot can become free long before its lease expires. */
+/** The wait that responses state when no slot is free. A slot can become free long before its lease expires. */
 const slotWaitMs = 1_000;
 
 /** The wait after a denial: as exact as the limits know it, and 1 s for a slot. Null: the request never fits. */

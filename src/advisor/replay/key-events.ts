@@ -215,7 +215,8 @@ export class KeyEvents {
         return isLeft;
       });
       if (settled.length === 0) break;
-      // Pending requests that were allowed need refunds first. Those that were denied need additional charges first.
+      // While allowed requests wait, the settlement with the greatest refund comes next; otherwise the one with the
+      // greatest additional charge.
       settled.sort((a, b) => a.actualCost - a.cost - (b.actualCost - b.cost));
       const next = allowed.length > 0 ? settled.shift() : settled.pop();
       if (next !== undefined) this.#meter.settle(next, nowMs);

@@ -56,8 +56,8 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
 }
 
 /**
- * Seeks a limit per key whose worst burst meets the goal with its whole interval. If that is no better than one limit
- * for all keys, it seeks a limit per key whose recorded worst burst meets the goal.
+ * Seeks a limit per key for which the whole interval of the worst burst meets the goal. If that is no better than one
+ * limit for all keys, it seeks a limit per key whose recorded worst burst meets the goal.
  */
 function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number, Advice> {
   const { source } = traffic.timelines;

@@ -33,7 +33,7 @@ export function trafficOf(timelines: Timelines): Traffic {
   const { firstRow, keys, source } = timelines;
   const requestsOfKey = requestCounts(timelines);
   const { requests, oneKeyIn, otherLimitsArrivals } = source;
-  // How many requests other limits decided is known for the sampled keys only, so it is scaled up.
+  // The number of requests that other limits decided is known for the sampled keys only, so it is scaled up.
   const allRequests = requests === null ? null : requests - oneKeyIn * otherLimitsArrivals;
   let firstMs = source.toMs;
   for (const key of keys.keys()) firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);

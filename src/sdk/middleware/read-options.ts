@@ -139,7 +139,7 @@ function readOne(options: unknown, caller: string, report: ReportProblem): State
 
 /**
  * If the function `key` returns nothing, for example after a change of the app's variables, clients must not all share
- * one counter. `POLICIES` has no functions, and its default is another.
+ * one counter. A key in `POLICIES` is no function, and its default is `"shared"`.
  */
 const defaultMissingKey = (key: unknown): unknown => (typeof key === "function" ? "deny" : undefined);
 

@@ -5,7 +5,7 @@ import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
 import { read } from "./client.ts";
 import { Polling } from "./poll.ts";
 
-/** Short enough to notice the changes of other operators. The operator's own changes are read at once. */
+/** The changes of other operators appear after this time. The operator's own changes are read at once. */
 const pauseMs = 5_000;
 
 /** The newest first. */

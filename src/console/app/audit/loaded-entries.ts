@@ -7,7 +7,10 @@ import { History } from "./history.ts";
 /** Reads a page of the log; null is the cursor of the newest entries. */
 export type ReadPage = (cursor: string | null, limit: number) => Promise<AuditPage>;
 
-/** The page reads back by at most this many entries to reach an older one. Beyond, each page takes a click. */
+/**
+ * To reach an older entry, the page reads back by at most this many. To reach one that is even older, the operator
+ * clicks for each page.
+ */
 export const mostReached = 5_000;
 const pageSize = 100;
 /** The longest page that the admin API returns. */

@@ -270,7 +270,7 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
   );
 }
 
-/** What the operator has chosen. Null as `factor`: the limits are those of the text. */
+/** The choice of the operator. If `factor` is null, the limits are those of `text`. */
 interface BoostChoice {
   readonly factor: number | null;
   readonly scalesSlots: boolean;

@@ -85,7 +85,7 @@ export const scaledLimits = (
     };
   });
 
-/** The options that limits have in answers as in the configuration, each with its default. */
+/** The options of limits that answers show as the configuration writes them, each with its default. */
 const options: Readonly<Record<string, unknown>> = {
   align: "first-request",
   timezone: undefined,

@@ -25,7 +25,7 @@ const spanMs = 5 * minuteMs;
 const longestPauseMs = 10_000;
 /**
  * Before the first read and during a pause, isolates report only every few seconds, and each report contains all counts
- * since the last. So reads within this time after the first read, or after a pause, extend the previous sample.
+ * since the previous one. So reads within this time after the first read, or after a pause, extend the previous sample.
  */
 const startUpSeconds = 10;
 /** In a shorter sample, the counts that isolates report at once would look like a peak. */

@@ -27,7 +27,7 @@ import {
 import { usePolicies } from "../parts/policies.tsx";
 import { Select } from "../parts/fields.tsx";
 
-/** A long pause is enough, because every change is read at once. */
+/** A long pause is enough, because every change also starts a read. */
 const changesPauseMs = 300_000;
 
 export function OverviewView() {

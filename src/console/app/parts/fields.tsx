@@ -5,7 +5,7 @@ import { useId } from "preact/hooks";
 interface SelectProps {
   readonly label: string;
   readonly value: string;
-  /** The values. A value whose text differs from it is a pair. */
+  /** The values, each as a pair with its text if the text differs. */
   readonly options: readonly (string | readonly [value: string, text: string])[];
   readonly onChange: (value: string) => void;
 }

@@ -179,8 +179,8 @@ function WorstBurstText({ run, index }: LimitProps) {
 }
 
 /**
- * Names the bound of a fixed window that this traffic happens not to exceed. Without the hint, the limit would look
- * like a promise.
+ * Names the bound of a fixed window if this traffic happens to stay within the limit, because the limit would look like
+ * a promise.
  */
 function BoundHint({ run }: { readonly run: LaneRun }) {
   const [limit] = run.limits;

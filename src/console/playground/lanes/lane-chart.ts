@@ -30,7 +30,7 @@ export interface LanePicture {
   readonly causes: ReadonlySet<number>;
 }
 
-/** The height of the line between allowed and denied requests. Both sides have room for the shortest bar. */
+/** The position of the line between allowed and denied requests, with room for the shortest bar on both sides. */
 export function requestsLayout({ allowed, denied }: Scale): {
   readonly base: number;
   readonly pxPerUnit: number;
