@@ -124,7 +124,10 @@ function dateProblems({ wrangler, source: { file } }: Settings): string[] {
   return [`compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`];
 }
 
-/** One line if an environment would run the demo, since the user may expect the variables of the top level in it. */
+/**
+ * One line if an environment would run the demo, because the user may expect it to inherit the variables of the top
+ * level.
+ */
 function environmentProblems({ source: { file, environment } }: Settings, config: Config | null): string[] {
   if (environment === "" || config?.origin.kind !== "demo") return [];
   return [

@@ -11,7 +11,7 @@ export interface ConfigurationSource {
   readonly environment: string;
   /** The option or variable that selected the environment, for error messages. */
   readonly environmentOption: string;
-  /** Variables of the command line, which replace those of the file. */
+  /** Variables of the command line. They replace those of the file. */
   readonly vars: Readonly<Record<string, string>>;
   /** The path of a file with secrets to upload with a deployment. */
   readonly secretsFile: string | null;

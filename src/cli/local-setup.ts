@@ -64,7 +64,7 @@ const hasFixedHost = (
 ): boolean =>
   dev.host !== undefined || (takesHostFromRoute({ ORIGIN }) && (route !== undefined || (routes ?? []).length > 0));
 
-/** With `ORIGIN = "route"`, the host of a route is also that of the origin. */
+/** With `ORIGIN = "route"`, the origin has the host of the route. */
 export const takesHostFromRoute = ({ ORIGIN }: Readonly<Record<string, unknown>>): boolean => ORIGIN === "route";
 
 export const runsSameWorker = (one: LocalSetup, other: LocalSetup): boolean =>

@@ -188,7 +188,7 @@ export function adminApiOf(values: SourceValues & { url: string; token?: string 
   return { url: `${server.origin}${path}/api`, token };
 }
 
-/** The first token of the local secrets that may read. It is never sent to another machine. */
+/** The first token in the local secrets that has the right to read. It is never sent to another machine. */
 function localToken(server: URL, variables: Readonly<Record<string, unknown>>): string {
   const tokens = readAdminTokens(new VariableReader(variables, () => undefined));
   const token = tokens.find(({ may }) => may.has("read"));

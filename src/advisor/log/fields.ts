@@ -51,7 +51,7 @@ export const keyFields = [
   ...connectionFields,
 ];
 
-/** By key part. Cloudflare's own header is the client where a proxy wrote the log. */
+/** The fields with the value of each key part. Where a proxy wrote the log, Cloudflare's own header has the client. */
 export const partFields = {
   ip: [
     ownHeader,
@@ -143,7 +143,7 @@ export function pathText(value: unknown): string | null {
   return path === undefined || path === "*" ? null : path === "" ? "/" : path;
 }
 
-/** A host without its port, also that of a URL. Empty for a path. */
+/** The host of a host field or a URL, without its port. Empty for a path. */
 export function hostText(value: unknown): string | null {
   const text = scalarText(value);
   const target = text?.includes(" ") === true ? (requestLine.exec(text)?.[2] ?? "") : text;

@@ -88,7 +88,7 @@ function parseHaproxy(line: string): LogLine | null {
   if (found === null) return null;
   const [, client, time, frontend, backend, server, status, bytes, rest = ""] = found;
   const request = /"([^"]*)"?$/.exec(rest)?.[1];
-  // Headers that the configuration captures stand in braces, the ones of the request first.
+  // HAProxy writes captured headers in braces, first those of the request.
   const captured = /\{([^}]*)\}/.exec(rest)?.[1]?.split("|") ?? [];
   return known([
     ["remote_addr", client],
@@ -141,7 +141,7 @@ function parseBalancer(line: string): LogLine | null {
     : words.slice(1);
   const [, , , trace, domain, , , created] = more;
   return known([
-    // The time of the line is that of the response.
+    // The time at the start of the line is the time of the response.
     ["time", /^\d{4}-/.test(created ?? "") ? created : time],
     ["response_time", time],
     ["load_balancer", balancer],

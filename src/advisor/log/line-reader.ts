@@ -48,7 +48,7 @@ const isDayOfMonth = (dayMs: number, day: string): boolean => new Date(dayMs).ge
 /** Whether a date such as "2026-01-05" exists: Date.parse reads the 30th of February as the 2nd of March. */
 export const isCalendarDate = (date: string): boolean => isDayOfMonth(Date.parse(date), date.slice(-2));
 
-/** An ISO 8601 time. A space may stand for its T. */
+/** An ISO 8601 time, with a T or a space between date and time. */
 const isoForm = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i;
 
 /**
@@ -171,7 +171,7 @@ export function createLineReader({ time, keyOf, cost, filter = null }: LineField
   };
 }
 
-/** A time of day with the date that another field of the line has. */
+/** Combines a time of day with the date in another field of the line. */
 function dated(value: unknown, line: LogLine): unknown {
   if (typeof value !== "string" || !/^\d\d:\d\d/.test(value)) return value;
   const date = line.valueOf(dateField);

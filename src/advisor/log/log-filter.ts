@@ -11,7 +11,7 @@ export type LineFilter = (line: LogLine) => boolean | string;
 
 /** Selects requests with one of these methods and a path that fits. Null selects any. */
 export interface RequestPattern {
-  /** As written. */
+  /** The pattern as the user wrote it. */
   readonly text: string;
   readonly methods: readonly string[] | null;
   readonly path: PathPattern | null;

@@ -10,7 +10,9 @@ export interface LogFieldName {
 export interface LogLine {
   /** The names of the fields, as written. */
   readonly names: readonly string[];
-  /** The value of a field, in any letter case; undefined if the line has no such field, or null in it. */
+  /**
+   * The value of a field, whose name may be in any letter case. Undefined if the line has no such field, or null in it.
+   */
   valueOf(name: LogFieldName): unknown;
 }
 

@@ -31,7 +31,7 @@ const mostListedLines = 100;
 
 /** Counts the lines of a log. */
 export class LineCounts implements LogReport {
-  /** The number of lines so far, which is that of the current line. */
+  /** The number of the current line, and so of all lines so far. */
   line = 0;
   read = 0;
   unread = 0;
@@ -49,7 +49,7 @@ export class LineCounts implements LogReport {
     this.skip(reason);
   }
 
-  /** Counts a line. Returns what is read of it; null also for an empty one. */
+  /** Counts and reads a line. Returns null for an unread or empty line. */
   readLine(whole: string, reader: LineReader): Exclude<ReadLine, string> {
     this.line++;
     // A byte order mark is white space, too.
@@ -119,7 +119,7 @@ export class CountedLog extends LineCounts {
   readonly name: string;
   /** Requests that a filter leaves out, and messages of a Worker. */
   leftOut = 0;
-  /** The unread lines whose time is far before that of an earlier line. */
+  /** The number of unread lines whose time is long before the time of an earlier line. */
   outOfOrder = 0;
   /** The first line that is out of order; null if there is none. */
   firstOutOfOrder: number | null = null;

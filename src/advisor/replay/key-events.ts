@@ -29,8 +29,8 @@ export class AssumedReservations {
   }
 
   /**
-   * The reservation that a row would have made; null without any reservation in the timelines.
-   * @param ttlMs that of the row, if it is known
+   * The reservation that a denied row would have made; null if the timelines have no reservation.
+   * @param ttlMs the ttl of the row's reservation, if it is known
    */
   of(key: number, row: number, ttlMs?: number): ArrivalReservation | null {
     const { atMs, cost, firstRow, reservations } = this.#timelines;

@@ -64,7 +64,7 @@ export interface ReplayResult {
   readonly admittedPerSecond: SecondCounts;
   /** Requests that the limits admitted, by plot step. Steps after the end of the period are left out. */
   readonly admitted: StepCounts;
-  /** Denials by plot step, those of retries included. */
+  /** Denials by plot step, including denials of retries. */
   readonly denials: StepCounts;
   /** Arrivals of each key that were denied when they first came. */
   readonly deniedOfKey: Uint32Array;
@@ -78,11 +78,11 @@ export interface ReplayResult {
 
 export interface ReplayOptions {
   /**
-   * How clients react to a denial. `none`, the default: not at all, the arrivals are those of the timelines. `obey`: they send the
-   * request again after `Retry-After`, until it is admitted or they give up.
+   * How clients react to a denial. `none`, the default: they do not react, so all arrivals are in the timelines.
+   * `obey`: they send the request again after `Retry-After`, until it is admitted or they give up.
    */
   readonly retry?: "none" | "obey";
-  /** The step of `admitted` and `denials`, in milliseconds. Default: a step of which the period has about 240. */
+  /** The step of `admitted` and `denials`, in milliseconds. Default: the period has about 240 steps. */
   readonly stepMs?: number;
   /** Whether the decision of each row is kept. Default: false. */
   readonly keepsDecisions?: boolean;

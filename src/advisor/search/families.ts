@@ -32,7 +32,7 @@ const windows = [
 export const isLeast = ({ limit, windowMs }: Limit): boolean =>
   windows.some((window) => window.windowMs === windowMs && limit <= window.leastUnits);
 
-/** The default first, since the first of equal candidates is preferred. */
+/** The default strategy comes first: among equal candidates, the first is recommended. */
 const familyStrategies = [
   defaultStrategy,
   ...["sliding-log", "token-bucket", "fixed-window"].filter((name) => name !== defaultStrategy),

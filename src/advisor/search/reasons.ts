@@ -80,7 +80,7 @@ export function originReason(
 interface OriginFacts {
   /** The worst burst without a limit. */
   readonly unlimited: Estimate;
-  /** The best limit per key that keeps the rate, at least in the recording; null if there is none. */
+  /** The best limit per key that meets the goal, at least in the recording; null if there is none. */
   readonly best: Candidate | null;
   /** Whether more keys send in the same second than may reach the origin. */
   readonly isCrowded: boolean;

@@ -1,4 +1,7 @@
-/** The clock of the console: that of the Worker, as far as its answers show it, because that of the browser may be wrong. */
+/**
+ * The clock of the console, which follows the clock of the Worker: the browser's may be wrong. The answers of the
+ * Worker show its time.
+ */
 
 /** By how much the clock of the Worker is ahead of the browser's. */
 let aheadMs = 0;

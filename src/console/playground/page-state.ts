@@ -124,7 +124,7 @@ export function useValidity(label: string, isValid: boolean): void {
   }, [label, isValid]);
 }
 
-/** The instants of another log mean nothing in this one. */
+/** Replaces the log. The chosen span and instants are removed, because they mean nothing in another log. */
 export function changeLog(text: string | null): void {
   batch(() => {
     logText.value = text;

@@ -61,7 +61,7 @@ export interface Contribution {
 
 const contributions = new WeakMap<RateLimitContext, readonly Contribution[]>();
 
-/** @param earlier the variable, if another `rateLimit` has set it for the same request */
+/** @param earlier the variable that an earlier `rateLimit` has set for the same request */
 export function contextVariable(earlier: RateLimitContext | undefined, contribution: Contribution): RateLimitContext {
   const all = [...((earlier && contributions.get(earlier)) ?? []), contribution];
   const decisions = [...(earlier?.decisions ?? []), ...decisionsOf(contribution)];

@@ -288,7 +288,10 @@ const constructedLate = ({ caller }: StatedPolicy): ConfigProblem => ({
     'a name such as name: "login", because this limiter is constructed for a request and not when the Worker starts',
 });
 
-/** The first policy is `default`. Others are named by the hash of their options, and a number from the second equal one. */
+/**
+ * The name of a policy without one. The first such policy is `default`. The name of each other contains the hash of its
+ * options, and a number if several have equal options.
+ */
 function freeName(text: string): string {
   if (!constructed.has("default")) return "default";
   const base = `default-${hashOf(text)}`;

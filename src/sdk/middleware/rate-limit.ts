@@ -224,7 +224,7 @@ async function valuesFor(
   };
 }
 
-/** A response whose headers can be changed: those of a fetched one are immutable. */
+/** A response with mutable headers: those of a fetched response are immutable. */
 function mutable(response: Response): Response {
   try {
     response.headers.delete("x-headgate-none");

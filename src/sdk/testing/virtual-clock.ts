@@ -119,7 +119,7 @@ export class PendingTimers {
     return () => void this.#timers.delete(timer);
   }
 
-  /** The timer that is due first, and that was set first among those due together. */
+  /** The timer that is due first. Among timers that are due at the same time, the one that was set first. */
   next(): PendingTimer | undefined {
     let next: PendingTimer | undefined;
     for (const timer of this.#timers) {

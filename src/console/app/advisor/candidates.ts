@@ -231,7 +231,7 @@ export const nearestStep = (steps: readonly number[], value: number): number =>
     0,
   );
 
-/** Other limits of a candidate stay as they are. A burst keeps its ratio to the limit. */
+/** Sets the units of the first limit. The burst keeps its ratio to the limit, and all other limits stay the same. */
 export const withLimit = ([first, ...others]: readonly FullLimit[], units: number): readonly FullLimit[] => {
   if (first === undefined) return others;
   const { limit, burst } = first;

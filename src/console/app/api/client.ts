@@ -41,7 +41,7 @@ interface CallOptions {
   /** Makes a repeated call harmless: the second one returns the answer of the first. */
   readonly idempotencyKey?: string;
   readonly signal?: AbortSignal | undefined;
-  /** Sent instead of the token of this tab, which stays as it is. */
+  /** A token for this call only, in place of the token of the tab. */
   readonly checkedToken?: string | undefined;
 }
 
@@ -126,7 +126,7 @@ export function problemIn({ status, type }: Response, text: string): ApiProblem 
  */
 const unreadable = { status: 502, detail: "The answer is not JSON of the Worker: another server may have sent it." };
 
-/** Undefined for the answer of another server, such as an error page. */
+/** The problem details of an answer. Undefined if another server sent it, such as an error page. */
 function detailsIn(text: string): ProblemDetails | undefined {
   const value = objectIn(text);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract tests of the admin API check the answers

@@ -20,7 +20,7 @@ import { concernedBy, rollbackPlan, type RollbackPlan, type UndoOption } from ".
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
 
 interface StepProps {
-  /** The rule as it is, and as it will be. */
+  /** The rule before and after the step. */
   readonly step: RuleChange;
 }
 

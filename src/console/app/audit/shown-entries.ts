@@ -62,8 +62,8 @@ export const matches = (entry: AuditEntryView, { policy, actor, action, key, rul
   (rule === undefined || entry.rule === rule);
 
 /**
- * The fields that differ, with "" where there was or is none. Lists of entries show only the entries that were added or
- * removed.
+ * The fields that differ between two rules, with "" for a missing value. Lists of entries show only added and removed
+ * entries.
  */
 export function differences({ before, after }: Pick<AuditEntryView, "before" | "after">) {
   const old = fieldsOf(before);

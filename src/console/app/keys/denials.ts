@@ -43,8 +43,8 @@ export function mostDenying(
 }
 
 /**
- * The words for the lists of denied keys, which do not separate denials from those of a dry run. `column` is the title of
- * the counts.
+ * The words for the lists of denied keys, which do not separate denials from those of a dry run. `column` is the title
+ * of the counts.
  */
 export const denialTexts = {
   denied: { noun: "denials", column: "Denied", title: "Top denied keys" },

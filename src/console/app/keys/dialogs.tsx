@@ -283,7 +283,8 @@ const first: BoostChoice = { factor: 2, scalesSlots: false, text: "", term: { fo
 function BoostDialog({ state, onClose }: KeyDialogProps) {
   const { policy, id, rules, explanation } = state;
   const [choice, setChoice] = useState(first);
-  // The limits are multiplied as they were when the dialog was opened: a boost by another operator must not be multiplied.
+  // The factor applies to the limits at the time when the dialog was opened. A boost that another operator makes
+  // meanwhile must not be multiplied.
   const [base] = useState(explanation.limitsInEffect);
   const { term, factor, scalesSlots } = choice;
   const text = choice.text.trim();

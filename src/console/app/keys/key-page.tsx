@@ -1,4 +1,4 @@
-/** One key: what would happen to it now and why, its rules, and what an operator can do for it or against it. */
+/** The page of one key: what would happen to the key now and why, its rules, and the actions of an operator. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ExplainedLimit, Explanation, RuleView, RulePage } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";

@@ -47,7 +47,7 @@ export const laterRule = (
   kinds.flatMap((kind) => liveRules(rules, kind)).find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
   null;
 
-/** Gives a rule another end, from now on. The note stays unless a new one is given. */
+/** Changes the end of a rule from now on. The note stays unless a new one is given. */
 export const extension = (rule: RuleView, term: Term): RulePlan => {
   const { note } = termOf(rule);
   return {
@@ -116,7 +116,10 @@ export function writtenLimit(limit: FullLimit, policy: string): Readonly<Record<
   };
 }
 
-/** Unnamed limits get the name of the policy, or one that begins with it and has the limit in it. */
+/**
+ * Whether a name is the one that an unnamed limit gets: the name of the policy, or a name that begins with it and
+ * contains the limit.
+ */
 const isDerivedName = (name: string, policy: string): boolean =>
   name === policy || (name.startsWith(`${policy}.`) && name.includes("-per-"));
 

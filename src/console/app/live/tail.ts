@@ -1,4 +1,4 @@
-/** The tail while the view "Live" is open: its connection, its log, and what is shown of it. */
+/** The live tail while the view "Live" is open: its connection, its log, and the shown part of the log. */
 import { signal } from "@preact/signals";
 import type { OutcomeName, TailEntryView, TailMessage, TailTicket } from "../../../admin/wire.ts";
 import { ApiProblem, call } from "../api/client.ts";

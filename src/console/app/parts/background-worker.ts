@@ -1,4 +1,7 @@
-/** A web worker that starts with the first message to it, and again with the next one after it was stopped or has failed. */
+/**
+ * A web worker that starts with the first message to it. After it was stopped or has failed, the next message starts it
+ * again.
+ */
 export class BackgroundWorker<Request, Answer> {
   readonly #start: () => Worker;
   readonly #onAnswer: (answer: Answer) => void;

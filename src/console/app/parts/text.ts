@@ -61,7 +61,7 @@ export const instantText = (at: string | number): string => dayAndTime.format(ne
 
 export const timeText = (at: string | number): string => time.format(new Date(at));
 
-/** The largest unit of which a duration is a whole number, and that number. */
+/** The largest unit that divides a duration exactly, and the number of these units. */
 export function wholeUnits(durationMs: number): readonly [count: number, unit: (typeof units)[number][0] | "ms"] {
   const [unit, lengthMs] = units.find(([, each]) => durationMs % each === 0) ?? (["ms", 1] as const);
   return [durationMs / lengthMs, unit];

@@ -19,7 +19,7 @@ export function readLimits(text: string): { readonly limits: WrittenLimits } | {
   }
 }
 
-/** Limits as text, and the strategy of those that name none; "" for that of the configuration. */
+/** Limits as text, and the strategy of limits that name none. "" stands for the strategy of the configuration. */
 interface EditedLimits {
   readonly text: string;
   readonly strategy: string;

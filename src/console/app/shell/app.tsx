@@ -145,7 +145,7 @@ function Header() {
   );
 }
 
-/** Warns of old numbers and of refused credentials. Forms stay as they are. */
+/** Warns of old numbers and of refused credentials. The content of forms is kept. */
 const Banner = () => (
   <div class="banner" role="status" hidden={isConnected.value && refusal.value === null && staleness.value === null}>
     <Warning />

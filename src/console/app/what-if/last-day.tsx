@@ -117,7 +117,10 @@ function AffectedKeys({ change, comparison }: ComparedProps) {
   );
 }
 
-/** Opens beside the dialog, so that nothing typed is lost. The new tab needs the opener for the token of this one. */
+/**
+ * The link opens a new tab, so that nothing typed in the dialog is lost. The new tab gets the token of this one from
+ * its opener.
+ */
 const keyLink = (policy: string, id: string) => (
   <a class="id" href={hrefOf("keys", { policy, id })} target="_blank" rel="opener">
     {keyName(policy, id)}

@@ -89,7 +89,10 @@ export const ticks = computed<readonly number[]>(() => {
   return instants;
 });
 
-/** The index of the client whose remaining units are shown: the one chosen, or the one denied most. The same in all lanes. */
+/**
+ * The index of the client whose remaining units are shown: the chosen client, or the one denied most. It is the same in
+ * all lanes.
+ */
 export const followedKey = computed<number>(() => {
   const runs = visibleRuns.value;
   const [first] = runs;
@@ -177,7 +180,7 @@ interface LaneColumns {
   readonly delayed: Float64Array;
   /** The longest wait in a queue, in milliseconds. */
   readonly waitMs: Float64Array;
-  /** The units that one client had left: two values for each column, at its beginning and the least in it. */
+  /** The remaining units of one client, as two values for each column: at its beginning, and the least in it. */
   readonly remaining: Float64Array;
 }
 

@@ -13,7 +13,7 @@ export interface TextForm<Value> {
 
 /** Requests per window, such as 120 per minute. */
 interface Rate {
-  /** More than 0; may be a fraction. */
+  /** More than 0, possibly a fraction. */
   readonly count: number;
   readonly windowMs: number;
 }
