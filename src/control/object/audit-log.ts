@@ -42,7 +42,7 @@ export class AuditLog {
     return (
       numberOf(
         this.#sql,
-        "SELECT MAX(seq) FROM (SELECT MAX(seq) AS seq FROM audit UNION SELECT MAX(seq) FROM reveals)",
+        "SELECT MAX(seq) FROM (SELECT MAX(seq) AS seq FROM audit UNION ALL SELECT MAX(seq) FROM reveals)",
       ) ?? 0
     );
   }
