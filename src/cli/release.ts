@@ -68,9 +68,7 @@ To undo the release before the push:
     git("checkout", "--quiet", "--", ...changedFiles);
     rmSync(folderOf(version), { recursive: true, force: true });
     if (!(error instanceof CommandError)) throw error;
-    const left = uncommittedPaths().join(", ");
-    const state = left === "" ? "Everything is" : `A step has changed ${left}, which stays. Everything else is`;
-    throw new CommandError(`${error.message}\n${state} as it was before.`, { cause: error });
+    throw new CommandError(`${error.message}\n${restoredState()}`, { cause: error });
   }
 });
 
@@ -92,6 +90,17 @@ function nextVersion(current: string, word: string | undefined): string {
 function uncommittedPaths(): string[] {
   const changes = git("status", "--porcelain").split("\n").filter(Boolean);
   return changes.map((line) => line.replace(/^\s*\S+\s+/, ""));
+}
+
+/** The state after a failed release, for its message. Never throws, so that the message of the failed step is not lost. */
+function restoredState(): string {
+  try {
+    const left = uncommittedPaths().join(", ");
+    const state = left === "" ? "Everything is" : `A step has changed ${left}, which stays. Everything else is`;
+    return `${state} as it was before.`;
+  } catch {
+    return "The files of the release are as they were before. Other files may have changed, since git status failed.";
+  }
 }
 
 /** The reasons that forbid the release. */

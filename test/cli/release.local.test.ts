@@ -170,6 +170,15 @@ describe("a release whose step fails", () => {
     expect(repository.git("status", "--porcelain")).toContain("README.md");
   });
 
+  it("after a failing test, npm run release names the test even if git status fails too", async () => {
+    const breakStatus = "git config status.showUntrackedFiles invalid";
+    repository.commit("package.json", testedBy(`${breakStatus}; node -e 'process.exit(3)'`));
+    const { exitCode, output } = await repository.release(["minor"]);
+    expect([exitCode, output]).toEqual([1, expect.stringContaining("npm test failed.")]);
+    expect(output).toContain("Other files may have changed, since git status failed.");
+    expect(statedVersions()).toEqual(Array(6).fill("0.1.0"));
+  });
+
   it("after a failing build, npm run release leaves the repository unchanged", async () => {
     repository.commit("package.json", builtBy("node -e 'process.exit(3)'"));
     await expectRefusal(["minor"], "npm pack --silent failed.", restored);
