@@ -46,7 +46,7 @@ export class EventualDecider {
     };
     void result.add({
       ...(provisionalMs > 0 && { finalize }),
-      giveBack: () => refund(this.#isolate, this.#replicaOf(spent).giveBack(spent, spentAtMs, clock.now())),
+      giveBack: async () => refund(this.#isolate, this.#replicaOf(spent).giveBack(spent, spentAtMs, clock.now())),
     });
     return outcomes;
   }
