@@ -7,7 +7,7 @@ import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, keyPseudonym, report } from "../../observability/events.ts";
 import type { BeatCall } from "../protocol.ts";
 import { type Counts, type Tally, decisionsIn, denialsIn, fallbacksIn, hourMs, minuteMs } from "./statistics-rows.ts";
-import type { Sql } from "./storage.ts";
+import { isNumber, parsedRecord, type Sql } from "./storage.ts";
 import type { Task } from "./scheduler.ts";
 
 /** A share of fewer decisions means little. */
@@ -46,6 +46,12 @@ interface Row {
   readonly dueMs: number;
 }
 
+const isTextOrNull = (stored: unknown): boolean => typeof stored === "string" || stored === null;
+const isRow = (stored: Partial<Row>): stored is Row =>
+  [stored.raisedMs, stored.attempts, stored.dueMs].every(isNumber) &&
+  typeof stored.id === "string" &&
+  [stored.active, stored.body].every(isTextOrNull);
+
 export class Alerts implements Task {
   readonly #settings: AlertSettings;
   readonly #sql: Sql;
@@ -62,7 +68,10 @@ export class Alerts implements Task {
     this.#fetch = send;
     sql.exec("CREATE TABLE IF NOT EXISTS alerts (cause TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID");
     const stored = sql.exec<{ cause: string; body: string }>("SELECT cause, body FROM alerts").toArray();
-    for (const { cause, body } of stored) this.#rows.set(cause, JSON.parse(body));
+    for (const { cause, body } of stored) {
+      const row = parsedRecord<Row>(body);
+      if (isRow(row)) this.#rows.set(cause, row);
+    }
   }
 
   /**

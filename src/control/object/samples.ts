@@ -8,12 +8,11 @@
  * have at least 1,600 sampled arrivals each, or 100,000 decisions.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { isRecord } from "../../validation/json.ts";
 import type { SampleBatch } from "../protocol.ts";
 import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
 import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../statistics-calls.ts";
 import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
-import { isNumber, listIn, recordIn, type Sql, numberOf } from "./storage.ts";
+import { numberOf, numbersIn, recordIn, rowsIn, type Sql } from "./storage.ts";
 
 /** In characters of base64url, of which four take three bytes. */
 const mostOpen = (64 * 1_024 * 4) / 3;
@@ -37,13 +36,8 @@ type ChunkRow = readonly [
   ...events: string[],
 ];
 
-/** Empty for another form. */
-function chunkIn(stored: ChunkRow): OpenChunk[] {
-  if (!Array.isArray(stored) || !stored.slice(1, 6).every(isNumber) || stored.length < 6) return [];
-  const [policy, oneKeyIn, fromMs, toMs, arrivals, lost, ...events] = stored;
-  return [
-    { policy, oneKeyIn, fromMs, toMs, arrivals, lost, events: events.filter((each) => typeof each === "string") },
-  ];
+function chunkIn([policy, oneKeyIn, fromMs, toMs, arrivals, lost, ...events]: ChunkRow): OpenChunk {
+  return { policy, oneKeyIn, fromMs, toMs, arrivals, lost, events: events.filter((each) => typeof each === "string") };
 }
 
 /** Arrivals whose chunks were dropped, by policy and by the hour in which the chunk begins. */
@@ -83,9 +77,9 @@ export class StoredSamples {
       )`,
     );
     const { open, storedAtMs, dropped } = recordIn(state);
-    this.#open = listIn(open).flatMap(chunkIn);
-    this.#storedAtMs = new Map(isRecord(storedAtMs) ? Object.entries(storedAtMs) : []);
-    this.#dropped = listIn(dropped);
+    this.#open = rowsIn(open, "string", "number", "number", "number", "number", "number").map(chunkIn);
+    this.#storedAtMs = new Map(numbersIn(storedAtMs));
+    this.#dropped = rowsIn(dropped, "string", "number", "number");
     this.#nextDropped = this.#dropped;
   }
 

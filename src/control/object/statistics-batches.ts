@@ -2,7 +2,7 @@
  * The numbers of the batches that were counted, by isolate. A batch counts once: isolates send it again until they know that it is
  * stored, and the network may repeat or reorder calls.
  */
-import { listIn } from "./storage.ts";
+import { isNumber, listIn, numberIn, rowsIn } from "./storage.ts";
 
 interface Sender {
   /** The highest number that was counted. */
@@ -42,10 +42,17 @@ export class CountedBatches {
 
   /** @param state the last `toJSON` that was stored */
   constructor(state: BatchesState | undefined) {
-    const [forgottenMs = 0, senders] = Array.isArray(state) ? state : [];
-    if (forgottenMs > 0) this.#forgottenMs = forgottenMs;
-    for (const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing] of listIn(senders)) {
-      this.#senders.set(isolate, { newest, missing, lastSeenMs, doubtfulUntilMs, firstUnstored: null });
+    const [forgottenMs, senders] = Array.isArray(state) ? state : [];
+    if (numberIn(forgottenMs) > 0) this.#forgottenMs = numberIn(forgottenMs);
+    const rows = rowsIn(senders, "string", "number", "number");
+    for (const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing] of rows) {
+      this.#senders.set(isolate, {
+        newest,
+        missing: listIn(missing).filter(isNumber),
+        lastSeenMs,
+        doubtfulUntilMs: numberIn(doubtfulUntilMs),
+        firstUnstored: null,
+      });
     }
   }
 

@@ -3,7 +3,7 @@
  * and hours are rings: a row takes the place of the row one day, or 90 days, before it. While traffic lasts, nothing has to be
  * deleted, since a deletion costs as much as a write.
  */
-import { type Sql, numberOf } from "./storage.ts";
+import { type Sql, numberIn, numberOf, numbersIn, parsedRecord, recordIn, rowsIn } from "./storage.ts";
 import { isRecord } from "../../validation/json.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
 import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
@@ -45,7 +45,7 @@ export class StatisticsRows {
         toMs,
       )
       .toArray()
-      .map(({ at, body }) => [at, Tally.revived(JSON.parse(body))]);
+      .map(({ at, body }) => [at, Tally.revived(parsedRecord<TallySource>(body))]);
   }
 
   /**
@@ -86,7 +86,7 @@ export class StatisticsRows {
   nextDeletionMs(): number | null {
     return numberOf(
       this.#sql,
-      "SELECT min(at) FROM (SELECT min(at) + ? AS at FROM minutes UNION SELECT min(at) + ? FROM hours)",
+      "SELECT min(at) FROM (SELECT min(at) + ? AS at FROM minutes UNION ALL SELECT min(at) + ? FROM hours)",
       periods.minutes.keptMs,
       periods.hours.keptMs,
     );
@@ -166,10 +166,22 @@ export class Tally {
     return { policies: Object.fromEntries(policies), originFailures: this.originFailures };
   }
 
-  /** Reads the JSON of a tally; an empty one for another form. */
-  static revived(stored: TallySource | undefined): Tally {
+  /** Reads the JSON of a tally. */
+  static revived(stored: Partial<TallySource> | undefined): Tally {
     const tally = new Tally();
-    if (isRecord(stored?.policies)) tally.add(stored);
+    const { policies, originFailures } = recordIn(stored);
+    const counted = Object.entries(recordIn(policies)).flatMap(([policy, counts]) => {
+      const { outcomes, nearLimit, latency, latencySumMs } = recordIn(counts);
+      if (!isRecord(outcomes)) return [];
+      const read: Counts = {
+        outcomes: Object.fromEntries(numbersIn(outcomes)),
+        nearLimit: numberIn(nearLimit),
+        latency: rowsIn(latency, "number", "number"),
+        latencySumMs: numberIn(latencySumMs),
+      };
+      return [[policy, read] as const];
+    });
+    tally.add({ policies: Object.fromEntries(counted), originFailures: numberIn(originFailures) });
     return tally;
   }
 }

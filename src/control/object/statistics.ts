@@ -31,7 +31,7 @@ import {
   pointsOf,
   stepsOf,
 } from "./statistics-rows.ts";
-import { type ControlStorage, isNumber, listIn, recordIn } from "./storage.ts";
+import { type ControlStorage, isNumber, numberIn, parsedRecord, rowsIn } from "./storage.ts";
 import { TopKeys, type TopKeysState } from "./top-keys.ts";
 
 /** The longest time that counts stay unwritten while beats arrive. */
@@ -57,15 +57,6 @@ interface OpenState {
   readonly samples: SamplesState;
   readonly rolledUpToMs: number;
   readonly lastBeatMs: number | null;
-}
-
-function openStateIn(text: string): Partial<OpenState> {
-  try {
-    const state: OpenState = JSON.parse(text);
-    return recordIn(state);
-  } catch {
-    return {};
-  }
 }
 
 /** Receives each finished minute. After a crash, a minute may be finished again. */
@@ -94,17 +85,15 @@ export class StatisticsStore implements Task {
     this.#storage = storage;
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
-    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = openStateIn(this.#rows.readState());
+    const state = parsedRecord<OpenState>(this.#rows.readState());
+    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = state;
     this.#top = new TopKeys(storage.sql, top);
     this.#samples = new StoredSamples(storage.sql, samples);
     this.#batches = new CountedBatches(batches);
-    for (const minute of listIn(minutes)) {
-      const [atMs, tally] = Array.isArray(minute) ? minute : [];
-      if (isNumber(atMs)) this.#minutes.set(atMs, Tally.revived(tally));
-    }
+    for (const [atMs, minute] of rowsIn(minutes, "number")) this.#minutes.set(atMs, Tally.revived(minute));
     this.#totals = Tally.revived(totals);
     this.#storedTotals = Tally.revived(totals);
-    this.#rolledUpToMs = isNumber(rolledUpToMs) ? rolledUpToMs : 0;
+    this.#rolledUpToMs = numberIn(rolledUpToMs);
     this.#lastBeatMs = isNumber(lastBeatMs) ? lastBeatMs : null;
     this.#retentionDueMs = this.#nextRetentionMs(nowMs);
   }

@@ -131,7 +131,29 @@ export function pageOf<Item>(found: readonly Item[], size: number, cursorOf: (it
 /* Readers of stored JSON. A value of an unexpected form, which another version wrote, is read as empty. */
 
 export const isNumber = (stored: unknown): stored is number => Number.isFinite(stored);
-export const listIn = <Item>(stored: readonly Item[] | undefined): readonly Item[] =>
-  Array.isArray(stored) ? stored : [];
+export const numberIn = (stored: number | undefined): number => (isNumber(stored) ? stored : 0);
 export const recordIn = <Stored extends object>(stored: Stored | undefined): Partial<Stored> =>
   isRecord(stored) ? stored : {};
+export const listIn = <Item>(stored: readonly Item[] | undefined): readonly Item[] =>
+  Array.isArray(stored) ? stored : [];
+
+/** The rows of a list whose first fields have these types. */
+export const rowsIn = <Row extends readonly unknown[]>(
+  stored: readonly Row[] | undefined,
+  ...types: readonly ("string" | "number")[]
+): readonly Row[] =>
+  listIn(stored).filter((row) => Array.isArray(row) && types.every((type, field) => typeof row[field] === type));
+
+/** The entries of a record that are numbers. */
+export const numbersIn = (stored: object | undefined): readonly (readonly [name: string, value: number])[] =>
+  rowsIn(Object.entries(recordIn(stored)), "string", "number");
+
+/** The record of a JSON text. */
+export function parsedRecord<Stored extends object>(text: string): Partial<Stored> {
+  try {
+    const stored: Stored = JSON.parse(text);
+    return recordIn(stored);
+  } catch {
+    return {};
+  }
+}

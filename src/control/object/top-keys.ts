@@ -6,7 +6,7 @@ import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
-import { bodiesOf, isNumber, listIn, recordIn, type Sql, numberOf } from "./storage.ts";
+import { numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
@@ -59,12 +59,12 @@ class PolicyTop {
   }
 
   /** Reads the JSON of `toJSON`. */
-  static revived(stored: PolicyTopState | undefined): PolicyTop {
+  static revived(stored: Partial<PolicyTopState> | undefined): PolicyTop {
     const revived = new PolicyTop();
     const { denied, spenders, sealed } = recordIn(stored);
     revived.denied.merge(topIn(denied));
     revived.spenders.merge(topIn(spenders));
-    for (const [key, name] of listIn(sealed)) revived.addSealed(key, name);
+    for (const [key, name] of rowsIn(sealed, "string", "string")) revived.addSealed(key, name);
     return revived;
   }
 }
@@ -76,7 +76,8 @@ function listJson(sketch: SpaceSaving): ListState {
 
 function topIn(stored: ListState | undefined): TopList {
   const [mostOther, ...rows]: ListState = Array.isArray(stored) ? stored : [0];
-  return { keys: rows.map(([key, count, error]) => ({ key, count, error })), mostOther };
+  const keys = rowsIn(rows, "string", "number", "number").map(([key, count, error]) => ({ key, count, error }));
+  return { keys, mostOther: numberIn(mostOther) };
 }
 
 interface Hour {
@@ -99,7 +100,7 @@ export class TopKeys {
     const { atMs, policies } = recordIn(state);
     const stored = Object.entries(recordIn(policies));
     this.#current = {
-      atMs: isNumber(atMs) ? atMs : 0,
+      atMs: numberIn(atMs),
       policies: new Map(stored.map(([policy, top]) => [policy, PolicyTop.revived(top)])),
     };
   }
@@ -184,11 +185,11 @@ export class TopKeys {
   #hours(policy: string, nowMs: number): PolicyTop[] {
     const fromMs = floorTo(hourMs, nowMs) - dayMs;
     const select = "SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC";
-    const rows = bodiesOf<PolicyTopState>(this.#sql, select, policy, fromMs);
+    const rows = this.#sql.exec<{ body: string }>(select, policy, fromMs).toArray();
     const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
     return [
       ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
-      ...rows.map((stored) => PolicyTop.revived(stored)),
+      ...rows.map(({ body }) => PolicyTop.revived(parsedRecord<PolicyTopState>(body))),
     ];
   }
 

@@ -310,6 +310,15 @@ describe("a receiver that does not confirm", () => {
     expect(world.sent.map(({ atMs }) => atMs - startMs)).toEqual([15_000]);
   });
 
+  it.each(["{", "null", "{}", "[]"])("the stored alert %s is skipped", async (body) => {
+    const world = new World();
+    world.storage.sql.exec("INSERT INTO alerts VALUES ('damaged', ?)", body);
+    world.restart();
+    await world.beat({}, { alerts: [keyAlert(80)] });
+    await world.pass(3_600_000);
+    expect(world.types).toEqual(["key-limit"]);
+  });
+
   it("an alert is not sent again while an attempt is under way", async () => {
     const world = new World();
     const call = beat([], { alerts: [keyAlert(80)] });
