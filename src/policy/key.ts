@@ -8,7 +8,7 @@ interface KeyPartTraits {
   readonly isVerified?: boolean;
   /** Whether many clients share one value, so that the part alone never identifies a client. */
   readonly isCoarse?: boolean;
-  /** Whether a request may have several values, so that the part counts as missing. */
+  /** Whether a request can have several values for this part. The part of such a request counts as missing. */
   readonly isRepeatable?: boolean;
   /** The valid names of a part that is written `<kind>:<name>`. */
   readonly name?: RegExp;

@@ -303,7 +303,7 @@ function adaptState(limit: BucketLimit, state: BucketState, before: BucketLimit,
   return rescaleState(limit, state, { creditsPerUnit, owedNow }, nowMs);
 }
 
-/** Converts a state to the limit's credits per unit. Credits owed are rounded up, and bounds of refunds down. */
+/** Converts the credits of a state to other credits per unit. Rounds credits owed up, and bounds of refunds down. */
 function rescaleState(
   limit: BucketLimit,
   state: BucketState,

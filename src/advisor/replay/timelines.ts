@@ -62,7 +62,7 @@ export interface Timelines {
   readonly cost: Float64Array;
   /** Index in `arrivalOutcomes`. */
   readonly outcome: Uint8Array;
-  /** By row. Empty when no arrival was reserved. */
+  /** The reservation of each row. Empty when no arrival has a reservation. */
   readonly reservations: ReadonlyMap<number, ArrivalReservation>;
   readonly source: TimelinesSource;
 }

@@ -12,7 +12,7 @@ interface Sender {
   lastSeenMs: number;
   /** Batches that were closed up to this instant may have been counted before the isolate was forgotten. */
   doubtfulUntilMs: number;
-  /** The lowest number that is counted and not stored; null when all are. */
+  /** The lowest batch number that is counted but not yet stored; null when every counted batch is stored. */
   firstUnstored: number | null;
 }
 

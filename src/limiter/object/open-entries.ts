@@ -108,8 +108,8 @@ export class Reservations extends OpenEntries<Reservation> {
   }
 
   /**
-   * How long no reservation with these charges can be opened, in milliseconds; 0 when one can. Where an enforced
-   * policy needs room, reservations of dry runs end and count as spent.
+   * Milliseconds until a reservation with these charges can be opened; 0 when it can be opened now. If an enforced
+   * policy needs room, it ends reservations of dry runs, which then count as spent.
    */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     const isFull = (): boolean =>

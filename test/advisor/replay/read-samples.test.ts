@@ -143,7 +143,7 @@ it("a settlement finds its arrival on the same line, on an earlier line and on a
   ]);
 });
 
-it("arrivals that other limits decided are counted, and stand only in timelines that include such arrivals", () => {
+it("arrivals that were decided by other limits are counted, but only timelines that ask for them include them", () => {
   const { timelines, withOtherLimits } = read(
     header,
     { id: "a", arrivals: [[fromMs, 1, "allowed"]] },

@@ -103,7 +103,7 @@ function timeToSpend(search: Search): number {
   return 0;
 }
 
-/** The most steps of a search. More requests would not fit into a URL. */
+/** The maximum number of steps of a search. The requests of more steps would not fit into a URL. */
 const mostSteps = 300;
 
 /** The most single requests. More of them become one request with a higher cost. */

@@ -80,7 +80,7 @@ describe("live traffic", () => {
     expect(ratesOf(live).slice(-2)).toEqual([0, 1]);
   });
 
-  it("counts from before the first read that arrive together cause no peak", () => {
+  it("the first read returns all earlier counts at once, and they cause no peak", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     plane.nowMs = startMs + 40_000;
