@@ -9,7 +9,7 @@ import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../src/limiter/object/key-object.ts";
-import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply, RefundCall } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/isolate/outcome.ts";
 import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 import type { Random } from "../random.ts";
@@ -169,6 +169,7 @@ export class SimulatedObject {
         this.#later(() => reject(error));
         return;
       }
+      if (name === "refund") this.#takeBack(sent[0] as RefundCall);
       const onAnswered = this.onCall(isolate, sent[0]);
       if (name === "lease") admitted.push(...this.#admittedBy(sent[0], answer));
       const isUnanswered = this.#random() < unanswered;
@@ -195,6 +196,14 @@ export class SimulatedObject {
       admitted.push(...this.#admittedBy(call, reply));
       return reply;
     });
+  }
+
+  /** A request that waited for its call may miss its deadline although the call is answered in time. Its spend is refunded. */
+  #takeBack({ charges }: RefundCall): void {
+    for (const { cost, spentAtMs } of charges) {
+      const index = this.admitted.findIndex(({ atMs, units }) => atMs === spentAtMs && units === cost);
+      if (index !== -1) this.admitted.splice(index, 1);
+    }
   }
 
   #admittedBy(call: unknown, answer: unknown): readonly Admitted[] {
