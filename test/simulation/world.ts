@@ -198,7 +198,7 @@ export class SimulatedObject {
     });
   }
 
-  /** A request that waited for its call may miss its deadline although the call is answered in time. Its spend is refunded. */
+  /** A request that waited for its call may miss its deadline although the call is answered in time. It is refunded. */
   #takeBack({ charges }: RefundCall): void {
     for (const { cost, spentAtMs } of charges) {
       const index = this.admitted.findIndex(({ atMs, units }) => atMs === spentAtMs && units === cost);
