@@ -63,7 +63,7 @@ describe("simulations of the control plane", () => {
   it.each(isFull && repeated === undefined ? [1, 126, 251, 376] : [1])(
     "no schedule of faults violates an invariant: seeds from %i",
     async (first) => {
-      await simulate(disturbed, seedsOf(isFull ? 63 : 40, first));
+      await simulate(disturbed, seedsOf(isFull ? 50 : 40, first));
     },
   );
 
