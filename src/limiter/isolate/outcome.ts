@@ -2,6 +2,7 @@
  * The limiter's input and output: what a policy charges to a key, the outcome, and the result of all spends of a request. Key
  * rules change the limits of a spend, or decide it.
  */
+import { memoized } from "../../policy/caches.ts";
 import type { PlainKey } from "../../policy/key.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
@@ -164,18 +165,11 @@ export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Char
   ...(policy.rules !== null && { rules: policy.rules }),
 });
 
-const chargeTexts = new WeakMap<Policy, string>();
-
 /** The text of a policy's charges. Equal texts have the same policy, limits and runtime rules. */
-export function chargeTextOf(policy: Policy): string {
-  let text = chargeTexts.get(policy);
-  if (text === undefined) {
-    const { cost: _, ...charge } = chargeOf({ policy, cost: 0 });
-    text = JSON.stringify(charge);
-    chargeTexts.set(policy, text);
-  }
-  return text;
-}
+export const chargeTextOf = memoized((policy: Policy): string => {
+  const { cost: _, ...charge } = chargeOf({ policy, cost: 0 });
+  return JSON.stringify(charge);
+});
 
 /** Whether the group charges exactly the policies of these texts, in this order. */
 export const hasChargeTexts = (group: readonly Spend[], texts: readonly string[]): boolean =>

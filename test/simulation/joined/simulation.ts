@@ -44,7 +44,7 @@ interface Request {
   answer: Answer | null;
 }
 
-/** For each number of requests, the number of calls that contain checks of so many requests. */
+/** How many calls contain the checks of one request, of two requests, and so on, by the number of requests. */
 export type CallSizes = Map<number, number>;
 
 export interface Played {

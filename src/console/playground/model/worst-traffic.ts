@@ -35,8 +35,8 @@ export function worstTraffic(scenario: Scenario, lane: Lane, index: number) {
 }
 
 /**
- * Bursts of the whole capacity, each as soon as the previous one is replenished. A list of times would be too long for
- * so many.
+ * Bursts of the whole capacity, each as soon as the previous one is replenished. They are a pattern, because a list of
+ * their times would be too long.
  */
 function repeatedBursts({ limits, target: { windowMs }, startMs }: Search) {
   const meter = createMeter(limits);
