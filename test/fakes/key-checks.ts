@@ -2,9 +2,14 @@
 import type { checkKinds, FlatList } from "../../src/limiter/flat-calls.ts";
 import { decodeReplies } from "../../src/limiter/isolate/key-group.ts";
 import { ChargeResult, type KeyCheck } from "../../src/limiter/isolate/outcome.ts";
+import { RequestScope } from "../../src/limiter/isolate/newer-rules-retry.ts";
 import type { Charge, CheckReply } from "../../src/limiter/protocol.ts";
+import { readPolicy } from "../../src/policy/policy.ts";
 import { type FlatCall, nestedCalls } from "./flat-calls.ts";
-import { policyOf, scopeOf } from "./isolate.ts";
+
+const written = { name: "p", limits: "2/minute", strategy: "fixed-window" };
+// Read here and not by a fake that imports vitest, because a Worker of the system tests imports this file.
+const base = readPolicy("POLICIES", "", written, () => undefined);
 
 /** The check of an isolate that makes these charges. */
 export const keyCheckOf = (
@@ -15,11 +20,12 @@ export const keyCheckOf = (
 ): KeyCheck => ({
   group: charges.map(({ policy: name, limits, cost, isDryRun = false, ban = null, rules = null }) => {
     const durability = kind === "confirmed" ? kind : "relaxed";
-    const policy = { ...policyOf(), name, limits, isDryRun, ban, rules, durability } as const;
+    if (base === null) throw new Error("the policy is valid");
+    const policy = { ...base, name, limits, isDryRun, ban, rules, durability } as const;
     return { policy, partitionKey: key, cost };
   }),
   result: new ChargeResult(),
-  scope: scopeOf(),
+  scope: new RequestScope(() => undefined),
   provisionalMs,
   isLook: kind === "look",
 });
