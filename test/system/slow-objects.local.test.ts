@@ -68,10 +68,14 @@ beforeAll(async () => {
 beforeEach(() => void proxied.origin.answers.set("/objects/", ({ response }) => response.end()));
 afterEach(() => proxied.origin.answers.clear());
 
-/** The next delayed call, once the object has executed it. */
+/** The next call, once the object has executed it. Calls after it, such as that of a look, are not delayed. */
 const pausedCall = (call: string): Promise<Exchange> => {
   const { promise, resolve } = Promise.withResolvers<Exchange>();
-  proxied.origin.answers.set(`/objects/${call}`, resolve);
+  const path = `/objects/${call}`;
+  proxied.origin.answers.set(path, (exchange) => {
+    proxied.origin.answers.delete(path);
+    resolve(exchange);
+  });
   return promise;
 };
 
