@@ -33,8 +33,8 @@ interface Flood {
 /** The first flood fills the memory of all objects. Leased keys take the longest, so this flood has fewer of them. */
 const floods: readonly Flood[] = [
   { consistency: "strict", keys: 24_000, mostLiveBytes: 18_000_000 },
-  { consistency: "eventual", keys: 6_000, mostLiveBytes: 24_000_000 },
-  { consistency: "leased", keys: 1_000, mostLiveBytes: 24_000_000 },
+  { consistency: "eventual", keys: 3_000, mostLiveBytes: 24_000_000 },
+  { consistency: "leased", keys: 500, mostLiveBytes: 24_000_000 },
 ];
 
 it("the heap of an isolate with 32 busy shards stays bounded while it receives new keys of each consistency", async () => {
@@ -48,7 +48,7 @@ it("the heap of an isolate with 32 busy shards stays bounded while it receives n
 });
 
 it("the heap of an isolate stays bounded while it makes reservations of new keys that are never settled", async () => {
-  const { mostBytes } = await isolate.reserve(3_000);
+  const { mostBytes } = await isolate.reserve(2_000);
   expect(mostBytes).toBeLessThan(boundBytes);
   expect(await isolate.liveBytes()).toBeLessThan(24_000_000);
 });
