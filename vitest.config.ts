@@ -68,6 +68,11 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
 const isLonger = (file: string): boolean =>
   file.includes(".full.") || /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
 const longerFiles = filesOfTests(".test.ts").filter((file) => !file.startsWith("test/tools/") && isLonger(file));
+/** The tests in workerd of a full run: those that send checks, which it repeats with joined calls off, and longer ones. */
+const inFullWorkerd = [
+  "test/{http,limiter,tools}/**/*.workerd.test.ts",
+  ...longerFiles.filter((file) => file.includes(".workerd.")),
+];
 
 /** Tests that need packages of test/tools, and packages themselves. */
 const ofTools = ["test/tools/**"];
@@ -75,11 +80,17 @@ const packages = ["**/node_modules/**"];
 /** Installs the packages of test/tools. */
 const installed = "test/tools/install.ts";
 
-/** `.ci/run` has 15 minutes, which all stories in the browser would exceed: it runs those of keys, and the smoke test. */
-const leftOutStories =
+/**
+ * `.ci/run` has 15 minutes, which all stories in the browser and all measurements would exceed. It runs the stories of
+ * keys and the smoke test of every view.
+ */
+const leftOut =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : ["test/console/app/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts"];
+    : [
+        "test/console/app/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts",
+        "test/system/{heap,first-seen,control-plane-propagation}.local.test.ts",
+      ];
 
 /** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
 const slowFiles = [
@@ -201,7 +212,7 @@ export default defineConfig(({ mode }) => {
           test: {
             name: "workerd",
             ...inSharedWorkers,
-            include: ["test/**/*.workerd.test.ts"],
+            include: isFull ? inFullWorkerd : ["test/**/*.workerd.test.ts"],
             exclude: [...exclusive, ...skipped],
           },
         },
@@ -222,7 +233,7 @@ export default defineConfig(({ mode }) => {
           test: {
             name: "local",
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            exclude: isFull ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories, ...skipped] : skipped,
+            exclude: isFull ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOut, ...skipped] : skipped,
             // The browser is one of the packages.
             globalSetup: isFull ? [installed] : [],
             ...withProcesses,

@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 
 const seeds = isFull ? [1, 2] : [1];
-const count = isFull ? 2_000 : 500;
+const count = isFull ? 1_000 : 500;
 
 it.each(seeds)("both versions answer the fuzz test's requests from seed %i alike", async (seed) => {
   const { requests, unrepresentable } = await drawn(seed, count, deployment);

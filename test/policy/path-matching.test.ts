@@ -192,7 +192,7 @@ describe("a path pattern", () => {
         else missed++;
       },
       1_000,
-      40_000,
+      4_000,
     )();
     expect(Math.min(matched, missed)).toBeGreaterThan(60);
   });

@@ -147,7 +147,7 @@ describe("eventual consistency under random faults", () => {
         );
       },
       60,
-      2_000,
+      1_000,
     ),
   );
 
@@ -184,7 +184,7 @@ describe("eventual consistency under random faults", () => {
         expect(excesses).toEqual([]);
       },
       300,
-      10_000,
+      4_000,
     ),
   );
 

@@ -65,7 +65,7 @@ afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of joined calls", () => {
   it("joined calls violate no invariant under any schedule of faults", async () => {
-    for (const seed of seedsOf(isFull ? 300 : 50)) {
+    for (const seed of seedsOf(isFull ? 200 : 40)) {
       const random = randomFrom(seed);
       // oxlint-disable-next-line no-await-in-loop
       const played = await play(drawSchedule(random), random);

@@ -93,7 +93,7 @@ const limitOf = (strategy: string, limit: number, windowMs: number): object => (
 describe("strict and leased consistency under random faults", () => {
   it.for([
     ["strict", 50, 500],
-    ["leased", 300, 3_000],
+    ["leased", 250, 1_500],
   ] as const)(
     "under random faults, %s consistency admits no more in any window than the strategy's bound",
     async ([consistency, runs, fullRuns]) => {
@@ -159,7 +159,7 @@ describe("strict and leased consistency under random faults", () => {
         expect(decisions[0]?.limits[0]?.remaining).toBe(5_000 - admitted);
       },
       25,
-      100,
+      60,
     )();
   });
 
