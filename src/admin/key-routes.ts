@@ -10,6 +10,8 @@ import {
   emptyAnswer,
   fieldsRefused,
   flagText,
+  instant,
+  instantText,
   integerText,
   keyIdOf,
   parsed,
@@ -62,14 +64,21 @@ const topQuery = {
   policy: policyNameText,
   by: v.optional(v.picklist(["denied", "cost"], '"denied" or "cost"'), "denied"),
   limit: v.optional(integerText(1, 200), "10"),
+  from: v.optional(instant),
   reveal: flagText,
 };
 
+const hourMs = 3_600_000;
+
 export async function readTop(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { policy, by, limit, reveal } = queryIn(c, topQuery);
+  const { policy, by, limit, from, reveal } = queryIn(c, topQuery);
   if (reveal) requireReveal(c);
   policyOf(context, policy);
-  const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit }));
+  const nowMs = context.clock.now();
+  // The lists are kept by the hour: the current hour and the 23 before it.
+  const hour = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
+  const fromMs = Math.max(hour(nowMs) - 23 * hourMs, hour(from ?? 0));
+  const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit, fromMs }));
   context.control.watch();
   const sealedKeys = top.map(({ key, sealed = null }) => ({ policy, key, sealed }));
   const plain = reveal ? await revealed(context, sealedKeys, c.var.operator) : [];
@@ -79,7 +88,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
     error,
     ...(reveal && { key: plain[index] ?? null }),
   }));
-  return answer<TopKeyList>({ policy, by, keys });
+  return answer<TopKeyList>({ policy, by, from: instantText(fromMs), keys });
 }
 
 const acceptedKey =

@@ -4,6 +4,7 @@ import { modeOf } from "../policy/runtime-rules.ts";
 import { policyWithRules } from "../policy/read-runtime-rules.ts";
 import { limitInfos } from "../control/isolate/control-client.ts";
 import { latencyBoundsMs, type LimitsInEffect } from "../control/protocol.ts";
+import type { RequestsPoint, Statistics } from "../control/statistics-calls.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
 import {
@@ -63,8 +64,18 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
     latencyBoundsMs,
     points: statistics.points.map(({ atMs, ...counts }) => ({ at: instantText(atMs), ...counts })),
     originFailures: statistics.originFailures.map(({ atMs, count }) => ({ at: instantText(atMs), count })),
+    requests: requestsIn(statistics).map(({ atMs, ...counts }) => ({ at: instantText(atMs), ...counts })),
+    denialRuns: (statistics.denialRuns ?? []).map(({ policy, sinceMs, lastMs }) => ({
+      policy,
+      since: instantText(sinceMs),
+      last: instantText(lastMs),
+    })),
   });
 }
+
+/** An object of an earlier version counts no requests: they are unknown in every step that has decisions. */
+const requestsIn = ({ requests, points }: Statistics): readonly RequestsPoint[] =>
+  requests ?? [...new Set(points.map(({ atMs }) => atMs))].map((atMs) => ({ atMs, decided: null, denied: null }));
 
 export async function readMetrics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});

@@ -13,7 +13,7 @@ import type {
   TopKey,
 } from "../control/protocol.ts";
 import type { RollbackProgress } from "../control/history-calls.ts";
-import type { Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
+import type { DenialRun, RequestsPoint, Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
 import type { FailureMode, Policy } from "../policy/policy.ts";
 import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
@@ -163,6 +163,18 @@ export interface StatisticsView extends Pick<Statistics, "stepMs"> {
   readonly latencyBoundsMs: readonly number[];
   readonly points: readonly StatisticsPointView[];
   readonly originFailures: readonly { readonly at: string; readonly count: number }[];
+  /** Requests of all policies by step. A step without a point has none. */
+  readonly requests: readonly RequestsPointView[];
+  readonly denialRuns: readonly DenialRunView[];
+}
+
+export interface RequestsPointView extends Omit<RequestsPoint, "atMs"> {
+  readonly at: string;
+}
+
+export interface DenialRunView extends Pick<DenialRun, "policy"> {
+  readonly since: string;
+  readonly last: string;
 }
 
 /** A frequent key. The true count is from `count - error` to `count`. */
@@ -173,6 +185,8 @@ export interface TopKeyView extends Pick<TopKey, "count" | "error"> {
 }
 
 export interface TopKeyList extends Pick<TopQuery, "policy" | "by"> {
+  /** The start of the first hour that is counted. */
+  readonly from: string;
   readonly keys: readonly TopKeyView[];
 }
 

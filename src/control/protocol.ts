@@ -61,6 +61,8 @@ export interface PolicyCounts {
   readonly topSpenders: readonly TopKey[];
   /** Upper bound on the cost of any key that `topSpenders` leaves out. Default: 0, the list is complete. */
   readonly mostOtherSpent?: number;
+  /** Requests that this policy denied. One that several policies deny counts for the first of them. Default: 0. */
+  readonly deniedRequests?: number;
 }
 
 /** Sampled traffic of one policy. */
@@ -84,6 +86,8 @@ export interface StatisticsBatch {
   readonly policies: Readonly<Record<string, PolicyCounts>>;
   /** Requests that the origin did not answer. */
   readonly originFailures: number;
+  /** Requests that at least one enforced policy decided. Absent if the isolate's version does not count them. */
+  readonly requests?: number;
   /** Sampled traffic by policy, of policies that have any. At most 1,000 events in all. */
   readonly samples?: Readonly<Record<string, SampleBatch>>;
 }

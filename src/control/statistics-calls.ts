@@ -16,6 +16,23 @@ export interface StatisticsPoint {
   readonly nearLimit: number;
   readonly latency: PolicyCounts["latency"];
   readonly latencySumMs: number;
+  readonly deniedRequests?: number;
+}
+
+/** Requests of all policies within one step. A request counts once, however many policies decide it. */
+export interface RequestsPoint {
+  readonly atMs: number;
+  /** Requests that at least one enforced policy decided. Null when an isolate of an earlier version has sent counts. */
+  readonly decided: number | null;
+  /** Null when `decided` is. */
+  readonly denied: number | null;
+}
+
+/** Denials of one policy without a pause of more than five minutes. */
+export interface DenialRun {
+  readonly policy: string;
+  readonly sinceMs: number;
+  readonly lastMs: number;
 }
 
 export interface Statistics {
@@ -24,12 +41,18 @@ export interface Statistics {
   readonly stepMs: number;
   readonly points: readonly StatisticsPoint[];
   readonly originFailures: readonly { readonly atMs: number; readonly count: number }[];
+  /** Absent in answers of earlier versions, which do not count requests. */
+  readonly requests?: readonly RequestsPoint[];
+  /** The latest run of each policy that has denied in the last 24 hours. Absent in answers of earlier versions. */
+  readonly denialRuns?: readonly DenialRun[];
 }
 
 export interface TopQuery {
   readonly policy: string;
   readonly by: "denied" | "cost";
   readonly limit: number;
+  /** The start of a whole hour. Default: all hours that are kept. */
+  readonly fromMs?: number;
 }
 
 /** Sampled traffic of one policy, from `fromMs` (inclusive) to `toMs` (exclusive). */

@@ -23,6 +23,16 @@ export interface DecidedRequest {
   readonly resolutions?: readonly KeyResolution[];
 }
 
+/** How a request counts that is decided more than once. Default: each decision is a request of its own. */
+export interface RequestCounting {
+  /** False for a call of `/check` that its own limits admit: the checks of the call count. Default: true. */
+  readonly countsAdmitted?: boolean;
+  /** Whether the request is counted as admitted. Only its denial counts then. */
+  isCounted?: boolean;
+  /** Whether a request goes on despite this denial. It counts as admitted if no other policy denies it. */
+  readonly goesOn?: (denying: Outcome) => boolean;
+}
+
 /**
  * Records the outcomes of a request, or of its refusal. No policy charges a refused request, so only the policies that
  * deny the request count it.
@@ -30,9 +40,15 @@ export interface DecidedRequest {
 export function recordOutcomes(
   { spends, admission, resolutions = [] }: DecidedRequest,
   { statistics }: Pick<Runtime, "statistics">,
+  counting?: RequestCounting,
 ): void {
   if (statistics === null) return;
   const { outcomes, isRefused, dryRuns } = admission;
+  if (isRefused) {
+    const denying = outcomes.filter((outcome) => !admits(outcome));
+    const final = denying.length === 0 ? fullSpend(spends) : denying.find((each) => counting?.goesOn?.(each) !== true);
+    countRequest(statistics, final?.policy.name ?? null, counting);
+  } else if (outcomes.some(isEnforced) || resolutions.some(isExempt)) countRequest(statistics, null, counting);
   for (const outcome of outcomes) {
     if (!isRefused || !allows(outcome)) recordOutcome(statistics, outcome, spends);
   }
@@ -42,6 +58,17 @@ export function recordOutcomes(
     if (kind === "exempt" && !policy.isOff) statistics.count(policy.name, "exempt");
   }
   if (dryRuns !== null) void recordLater(statistics, dryRuns, spends);
+}
+
+const isEnforced = ({ policy }: Outcome): boolean => !policy.isDryRun;
+const isExempt = ({ kind, policy }: KeyResolution): boolean => kind === "exempt" && !policy.isOff && !policy.isDryRun;
+
+/** @param deniedBy the policy that denied the request; null for an admitted one */
+function countRequest(statistics: IsolateStatistics, deniedBy: string | null, counting?: RequestCounting): void {
+  if (deniedBy === null && counting?.countsAdmitted === false) return;
+  if (counting?.isCounted !== true) statistics.countRequest(deniedBy);
+  else if (deniedBy !== null) statistics.countDenied(deniedBy);
+  if (counting !== undefined && deniedBy === null) counting.isCounted = true;
 }
 
 /** Records dry runs when they are decided in the background. */
@@ -96,12 +123,20 @@ function nameOf(outcome: Outcome, isDryRun: boolean): OutcomeName {
   return decision.bannedForMs > 0 ? "banned" : "denied";
 }
 
+interface KeyDenialContext {
+  readonly runtime: Runtime;
+  readonly tenant: string | null;
+  readonly counting?: RequestCounting | undefined;
+}
+
 /** Records denials because of the key alone, for which no limit was charged. */
 export async function recordKeyDenials(
   denials: readonly KeyDenial[],
-  { runtime: { statistics, partitions }, tenant }: { runtime: Runtime; tenant: string | null },
+  { runtime: { statistics, partitions }, tenant, counting }: KeyDenialContext,
 ): Promise<void> {
   if (statistics === null) return;
+  const denying = denials.find(({ policy }) => !policy.isDryRun);
+  if (denying !== undefined) countRequest(statistics, denying.policy.name, counting);
   await Promise.all(
     denials.map(async (denial) => {
       const { kind, policy } = denial;
@@ -128,10 +163,12 @@ interface FinishedCheck {
   readonly outcome: Outcome | null;
 }
 
-/** Records a check. Looks are not recorded. */
+/** Records a check, which counts as one request. Looks are not recorded. */
 export function recordCheck({ resolved, outcome }: FinishedCheck, { statistics }: Pick<Runtime, "statistics">): void {
   const { spend, uncharged, isDryRun } = resolved;
   if (statistics === null || uncharged === "off") return;
+  const isAllowed = uncharged === null ? outcome !== null && allows(outcome) : uncharged === "allow";
+  if (!isDryRun) countRequest(statistics, isAllowed ? null : spend.policy.name);
   if (uncharged === null && outcome !== null) {
     recordSpend(statistics, { outcome, name: nameOf(outcome, isDryRun) }, spend, [spend]);
   } else {

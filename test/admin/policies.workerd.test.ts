@@ -111,9 +111,10 @@ describe("statistics", () => {
     ],
     originFailures: [{ atMs: 60_000, count: 1 }],
   }));
+  const top = vi.fn<(query: object) => Promise<object>>(async () => [{ key, count: 9, error: 1 }]);
   const methods = {
     statistics,
-    top: async () => [{ key, count: 9, error: 1 }],
+    top,
     metrics: async () => "# TYPE headgate_decisions_total counter\n",
     ticket: async () => ({ ticket: "a-ticket", expiresAtMs: 30_000 }),
   };
@@ -131,6 +132,8 @@ describe("statistics", () => {
       points: [{ at: "1970-01-01T00:00:00.000Z", policy: "a", nearLimit: 1 }],
       originFailures: [{ at: "1970-01-01T00:01:00.000Z", count: 1 }],
     });
+    // This object is of an earlier version, which counts no requests.
+    expect(body.requests).toEqual([{ at: "1970-01-01T00:00:00.000Z", decided: null, denied: null }]);
     const week = "from=2026-11-15T00:00:00Z&to=2026-11-22T00:00:00Z";
     await call("GET", `/stats?${week}`);
     expect(statistics.mock.lastCall?.[0]).toMatchObject({ stepMs: 3_600_000 });
@@ -149,10 +152,28 @@ describe("statistics", () => {
     expect(await call("GET", "/stats?policy=unknown")).toMatchObject({ status: 404 });
   });
 
+  it("top keys are counted from a whole hour on, at most 24 hours ago", async () => {
+    const { call, policy } = admin({}, objectWith(methods));
+    const hourMs = 3_600_000;
+    const currentMs = Math.floor(Date.now() / hourMs) * hourMs;
+    const fromOf = async (fromMs: number): Promise<number> => {
+      const { body } = await call("GET", `/top?policy=${policy}&from=${new Date(fromMs).toISOString()}`);
+      expect(top.mock.lastCall?.[0]).toMatchObject({ fromMs: Date.parse(body.from) });
+      return (Date.parse(body.from) - currentMs) / hourMs;
+    };
+    expect(await fromOf(currentMs - 1)).toBe(-1);
+    expect(await fromOf(currentMs - 30 * hourMs)).toBe(-23);
+  });
+
   it("top keys have ids, and metrics are Prometheus text", async () => {
     const { call, policy } = admin({}, objectWith(methods));
-    const top = await call("GET", `/top?policy=${policy}&by=cost&limit=5`);
-    expect(top.body).toEqual({ policy, by: "cost", keys: [{ id: key, count: 9, error: 1 }] });
+    const listed = await call("GET", `/top?policy=${policy}&by=cost&limit=5`);
+    expect(listed.body).toEqual({
+      policy,
+      by: "cost",
+      from: expect.any(String),
+      keys: [{ id: key, count: 9, error: 1 }],
+    });
     const revealed = await call("GET", `/top?policy=${policy}&reveal=true`);
     expect(revealed.body.keys).toEqual([{ id: key, count: 9, error: 1, key: null }]);
     expect(fieldsOf(await call("GET", `/top?policy=${policy}&by=age`))).toEqual(["by"]);

@@ -224,6 +224,67 @@ describe("checks", () => {
   });
 });
 
+describe("requests", () => {
+  const decided = async (site: CountedSite) => {
+    const { requests, policies = {} } = (await site.batch()) ?? {};
+    const denied = Object.entries(policies).flatMap(([name, { deniedRequests }]) =>
+      deniedRequests === undefined ? [] : [[name, deniedRequests]],
+    );
+    return { requests, denied: Object.fromEntries(denied) };
+  };
+
+  it("a request counts once, however many policies decide it", async () => {
+    const site = new CountedSite([{ limits: "10/minute" }, { limits: "1/minute", key: "host" }]);
+    await site.request();
+    await site.request();
+    expect(await decided(site)).toEqual({ requests: 2, denied: { p1: 1 } });
+  });
+
+  it("a request that several policies deny counts for the first of them", async () => {
+    const blocked = { limits: "9/minute", deny: ["192.0.2.1"] };
+    const site = new CountedSite([blocked, blocked]);
+    await site.request();
+    expect(await decided(site)).toEqual({ requests: 1, denied: { p0: 1 } });
+  });
+
+  it("a request that only dry runs decide does not count, and their denials deny no request", async () => {
+    const dryRun = { limits: "1/minute", dryRun: true };
+    const site = new CountedSite([dryRun, { ...dryRun, deny: ["192.0.2.1"] }]);
+    await site.request();
+    await site.request();
+    expect(await decided(site)).toEqual({ requests: 0, denied: {} });
+  });
+
+  it("a request of a key on an allow list counts as allowed, and one without a required key part as denied", async () => {
+    const site = new CountedSite([{ limits: "1/minute", allow: ["192.0.2.1"] }]);
+    await site.request();
+    expect(await decided(site)).toEqual({ requests: 1, denied: {} });
+    const keyed = new CountedSite([{ limits: "1/minute", key: "header:x-user", onMissingKey: "deny" }]);
+    await keyed.request();
+    expect(await decided(keyed)).toEqual({ requests: 1, denied: { p0: 1 } });
+  });
+
+  it("each check counts as a request, and looks and checks of dry runs do not", async () => {
+    const site = new CountedSite([{ limits: "1/minute" }, { limits: "1/minute", dryRun: true }]);
+    const { runtime, waitUntil } = site;
+    const call = { runtime, tenant: null, waitUntil };
+    const check = { policy: "p0", key: ["192.0.2.1"], cost: 1 };
+    await decideCheck(call, check);
+    await look(call, { ...check, cost: 0 });
+    await decideCheck(call, { ...check, policy: "p1" });
+    await decideBatch(call, [check, check, { ...check, cost: 0 }]);
+    expect(await decided(site)).toEqual({ requests: 3, denied: { p0: 2 } });
+  });
+
+  it("the next batch counts requests from 0 again", async () => {
+    const site = new CountedSite([{ limits: "1/minute" }]);
+    await site.request();
+    await decided(site);
+    await site.request();
+    expect(await decided(site)).toEqual({ requests: 1, denied: { p0: 1 } });
+  });
+});
+
 describe("plain keys", () => {
   const policies = [{ limits: "1/minute", key: "ip, header:x-user" }];
 

@@ -73,7 +73,7 @@ export class WaitingBatches {
 
   /** Adds a batch with its samples, and seals its keys that are due. */
   async add(
-    counts: Pick<StatisticsBatch, "policies" | "originFailures">,
+    counts: Pick<StatisticsBatch, "policies" | "originFailures" | "requests">,
     sampled: DrainedSamples | null,
     named: readonly SealCandidate[],
     nowMs: number,

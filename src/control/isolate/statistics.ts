@@ -50,6 +50,7 @@ export class IsolateStatistics {
   readonly #now: Clock["now"];
   readonly #policies = new Map<string, PolicyStatistics>();
   #originFailures = 0;
+  #requests = 0;
   readonly #waiting: WaitingBatches;
   readonly #alertedPolicies: ReadonlySet<string>;
   readonly #alerts = new KeyAlerts();
@@ -73,6 +74,20 @@ export class IsolateStatistics {
     if (this.#colo !== "" || typeof cf !== "object" || cf === null) return;
     const colo: unknown = Reflect.get(cf, "colo");
     if (typeof colo === "string") this.#colo = colo;
+  }
+
+  /**
+   * Counts a request that enforced policies have decided. Call this once for each request.
+   * @param deniedBy the policy that denied it; null for an admitted request
+   */
+  countRequest(deniedBy: string | null): void {
+    this.#requests++;
+    if (deniedBy !== null) this.countDenied(deniedBy);
+  }
+
+  /** Counts the denial of a request that is counted already. */
+  countDenied(policy: string): void {
+    this.#of(policy).countDeniedRequest();
   }
 
   /** Counts a decision without adding a key to the lists. */
@@ -191,9 +206,11 @@ export class IsolateStatistics {
     const drained = counted.map(([policy, each]) => [policy, each.drain(policy, share)] as const);
     const policies = Object.fromEntries(drained.map(([policy, { counts }]) => [policy, counts]));
     const originFailures = this.#originFailures;
+    const requests = this.#requests;
     this.#originFailures = 0;
+    this.#requests = 0;
     const named = drained.flatMap(([, each]) => each.named);
-    await this.#waiting.add({ policies, originFailures }, sampled, named, this.#now());
+    await this.#waiting.add({ policies, originFailures, requests }, sampled, named, this.#now());
   }
 
   async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {
@@ -216,6 +233,7 @@ export class PolicyStatistics {
   /** In the order of `outcomeNames`. */
   readonly #outcomes = new Float64Array(outcomeNames.length);
   #nearLimit = 0;
+  #deniedRequests = 0;
   /** By bucket. The last one counts latencies above all bounds. */
   readonly #latency = new Float64Array(latencyBoundsMs.length + 1);
   #latencySumMs = 0;
@@ -226,6 +244,11 @@ export class PolicyStatistics {
   count(outcome: OutcomeName): void {
     const index = outcomeNames.indexOf(outcome);
     this.#outcomes[index] = (this.#outcomes[index] ?? 0) + 1;
+    this.#hasCounts = true;
+  }
+
+  countDeniedRequest(): void {
+    this.#deniedRequests++;
     this.#hasCounts = true;
   }
 
@@ -279,9 +302,11 @@ export class PolicyStatistics {
       ...(denied.mostOther > 0 && { mostOtherDenied: denied.mostOther }),
       topSpenders: spenders.keys,
       ...(spenders.mostOther > 0 && { mostOtherSpent: spenders.mostOther }),
+      ...(this.#deniedRequests > 0 && { deniedRequests: this.#deniedRequests }),
     };
     this.#outcomes.fill(0);
     this.#nearLimit = 0;
+    this.#deniedRequests = 0;
     this.#latency.fill(0);
     this.#latencySumMs = 0;
     this.#hasCounts = false;

@@ -70,6 +70,15 @@ function decisionMetrics({ totals, policies }: MetricsInput): Metric[] {
         fallbackModes.map((mode): Sample => [{ policy, mode }, counts.outcomes[`fallback-${mode}`] ?? 0]),
       ),
     ],
+    [
+      "requests_total",
+      "counter",
+      "Requests that enforced policies decided. A request counts once, however many policies decide it.",
+      [
+        [{ outcome: "allowed" }, totals.requests - totals.deniedRequests],
+        [{ outcome: "denied" }, totals.deniedRequests],
+      ],
+    ],
     ["origin_failures_total", "counter", "Requests that the origin did not answer.", [[{}, totals.originFailures]]],
   ];
 }

@@ -3,10 +3,10 @@
  * and hours are rings: a row takes the place of the row one day, or 90 days, before it. While traffic lasts, nothing has to be
  * deleted, since a deletion costs as much as a write.
  */
-import { type Sql, numberIn, numberOf, numbersIn, parsedRecord, recordIn, rowsIn } from "./storage.ts";
+import { type Sql, isNumber, numberIn, numberOf, numbersIn, parsedRecord, recordIn, rowsIn } from "./storage.ts";
 import { isRecord } from "../../validation/json.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
-import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
+import type { RequestsPoint, Statistics, StatisticsQuery } from "../statistics-calls.ts";
 
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
@@ -110,10 +110,12 @@ export class StatisticsRows {
 }
 
 /** The counts of one policy that can be added up, without its top lists. */
-export type Counts = Pick<PolicyCounts, "outcomes" | "nearLimit" | "latency" | "latencySumMs">;
+export type Counts = Pick<PolicyCounts, "outcomes" | "nearLimit" | "latency" | "latencySumMs" | "deniedRequests">;
 
-export type TallySource = Pick<StatisticsBatch, "originFailures"> & {
+export type TallySource = Pick<StatisticsBatch, "originFailures" | "requests"> & {
   readonly policies: Readonly<Record<string, Counts>>;
+  /** Whether `requests` leaves out those of an earlier version, which does not count them. */
+  readonly lacksRequests?: boolean;
 };
 
 const noSums = () => ({
@@ -122,6 +124,7 @@ const noSums = () => ({
   /** By bucket. */
   latency: new Map<number, number>(),
   latencySumMs: 0,
+  deniedRequests: 0,
 });
 
 const addTo = <Key>(sums: Map<Key, number>, key: Key, count: number): void =>
@@ -130,10 +133,15 @@ const addTo = <Key>(sums: Map<Key, number>, key: Key, count: number): void =>
 export class Tally {
   readonly #policies = new Map<string, ReturnType<typeof noSums>>();
   originFailures = 0;
+  /** The requests that were counted. */
+  requests = 0;
+  #lacksRequests = false;
 
   /** Adds a batch, or the value of another tally's `toJSON`. */
-  add({ policies, originFailures }: TallySource): void {
+  add({ policies, originFailures, requests, lacksRequests = false }: TallySource): void {
     this.originFailures += originFailures;
+    this.requests += requests ?? 0;
+    this.#lacksRequests ||= lacksRequests || (requests === undefined && Object.keys(policies).length > 0);
     for (const [policy, counts] of Object.entries(policies)) {
       const sums = this.#policies.get(policy) ?? noSums();
       this.#policies.set(policy, sums);
@@ -143,6 +151,7 @@ export class Tally {
       sums.nearLimit += counts.nearLimit;
       for (const [bucket, count] of counts.latency) addTo(sums.latency, bucket, count);
       sums.latencySumMs += counts.latencySumMs;
+      sums.deniedRequests += counts.deniedRequests ?? 0;
     }
   }
 
@@ -152,36 +161,58 @@ export class Tally {
 
   /** The counts of a policy; zeros for one without any. */
   of(policy: string): Counts {
-    const { outcomes, latency, nearLimit, latencySumMs } = this.#policies.get(policy) ?? noSums();
+    const { outcomes, latency, nearLimit, latencySumMs, deniedRequests } = this.#policies.get(policy) ?? noSums();
     return {
       outcomes: Object.fromEntries(outcomes),
       nearLimit,
       latency: [...latency].toSorted(([one], [other]) => one - other),
       latencySumMs,
+      ...(deniedRequests > 0 && { deniedRequests }),
     };
+  }
+
+  get deniedRequests(): number {
+    return [...this.#policies.values()].reduce((sum, each) => sum + each.deniedRequests, 0);
+  }
+
+  /** Null when there are no requests. */
+  requestsAt(atMs: number): RequestsPoint | null {
+    if (this.#lacksRequests) return { atMs, decided: null, denied: null };
+    return this.requests === 0 ? null : { atMs, decided: this.requests, denied: this.deniedRequests };
   }
 
   toJSON(): TallySource {
     const policies = this.policies.map((policy) => [policy, this.of(policy)] as const);
-    return { policies: Object.fromEntries(policies), originFailures: this.originFailures };
+    return {
+      policies: Object.fromEntries(policies),
+      originFailures: this.originFailures,
+      requests: this.requests,
+      ...(this.#lacksRequests && { lacksRequests: true }),
+    };
   }
 
   /** Reads the JSON of a tally. */
   static revived(stored: Partial<TallySource> | undefined): Tally {
     const tally = new Tally();
-    const { policies, originFailures } = recordIn(stored);
+    const { policies, originFailures, requests, lacksRequests } = recordIn(stored);
     const counted = Object.entries(recordIn(policies)).flatMap(([policy, counts]) => {
-      const { outcomes, nearLimit, latency, latencySumMs } = recordIn(counts);
+      const { outcomes, nearLimit, latency, latencySumMs, deniedRequests } = recordIn(counts);
       if (!isRecord(outcomes)) return [];
       const read: Counts = {
         outcomes: Object.fromEntries(numbersIn(outcomes)),
         nearLimit: numberIn(nearLimit),
         latency: rowsIn(latency, "number", "number"),
         latencySumMs: numberIn(latencySumMs),
+        deniedRequests: numberIn(deniedRequests),
       };
       return [[policy, read] as const];
     });
-    tally.add({ policies: Object.fromEntries(counted), originFailures: numberIn(originFailures) });
+    tally.add({
+      policies: Object.fromEntries(counted),
+      originFailures: numberIn(originFailures),
+      ...(isNumber(requests) && { requests }),
+      lacksRequests: lacksRequests === true,
+    });
     return tally;
   }
 }
@@ -243,7 +274,7 @@ export function pointsOf(
   rows: Parameters<typeof summedBySteps>[0],
   stepMs: number,
   only: string | undefined,
-): Pick<Statistics, "points" | "originFailures"> {
+): Pick<Statistics, "points" | "originFailures" | "requests"> {
   const steps = summedBySteps(rows, stepMs);
   return {
     points: steps.flatMap(([atMs, tally]) =>
@@ -251,6 +282,7 @@ export function pointsOf(
         .filter((policy) => only === undefined || policy === only)
         .map((policy) => ({ atMs, policy, ...tally.of(policy) })),
     ),
+    requests: steps.flatMap(([atMs, tally]) => tally.requestsAt(atMs) ?? []),
     originFailures: steps
       .filter(([, { originFailures }]) => originFailures > 0)
       .map(([atMs, { originFailures }]) => ({ atMs, count: originFailures })),

@@ -17,6 +17,7 @@ import type {
   StatisticsQuery,
   TopQuery,
 } from "../statistics-calls.ts";
+import { DenialRuns, type DenialRunsState } from "./denial-runs.ts";
 import { type SamplesState, StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { type BatchesState, CountedBatches } from "./statistics-batches.ts";
@@ -24,6 +25,7 @@ import {
   StatisticsRows,
   Tally,
   type TallySource,
+  dayMs,
   floorTo,
   hourMs,
   limitedIn,
@@ -57,6 +59,8 @@ interface OpenState {
   readonly samples: SamplesState;
   readonly rolledUpToMs: number;
   readonly lastBeatMs: number | null;
+  /** Absent in the state of earlier versions. */
+  readonly denialRuns?: DenialRunsState;
 }
 
 /** Receives each finished minute. After a crash, a minute may be finished again. */
@@ -68,6 +72,7 @@ export class StatisticsStore implements Task {
   readonly #top: TopKeys;
   readonly #samples: StoredSamples;
   readonly #batches: CountedBatches;
+  readonly #denialRuns: DenialRuns;
   /** The minutes that are not written yet. */
   readonly #minutes = new Map<number, Tally>();
   readonly #totals: Tally;
@@ -86,7 +91,7 @@ export class StatisticsStore implements Task {
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
     const state = parsedRecord<OpenState>(this.#rows.readState());
-    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = state;
+    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs, denialRuns } = state;
     this.#top = new TopKeys(storage.sql, top);
     this.#samples = new StoredSamples(storage.sql, samples);
     this.#batches = new CountedBatches(batches);
@@ -95,6 +100,8 @@ export class StatisticsStore implements Task {
     this.#storedTotals = Tally.revived(totals);
     this.#rolledUpToMs = numberIn(rolledUpToMs);
     this.#lastBeatMs = isNumber(lastBeatMs) ? lastBeatMs : null;
+    this.#denialRuns = new DenialRuns(denialRuns);
+    if (denialRuns === undefined) this.#readDenialRuns(nowMs);
     this.#retentionDueMs = this.#nextRetentionMs(nowMs);
   }
 
@@ -110,6 +117,7 @@ export class StatisticsStore implements Task {
       if (!this.#batches.count(isolate, batch.seq, closedAtMs)) continue;
       this.#minuteOf(closedAtMs, nowMs).add(batch);
       this.#totals.add(batch);
+      this.#denialRuns.add(batch, closedAtMs);
       this.#top.add(batch.policies, nowMs);
       this.#samples.add(batch.samples, nowMs);
     }
@@ -160,7 +168,13 @@ export class StatisticsStore implements Task {
       ...this.#rows.read("minutes", rolledUpToMs, toMs),
       ...open,
     ];
-    return { fromMs, toMs, stepMs, ...pointsOf(rows, stepMs, query.policy) };
+    return {
+      fromMs,
+      toMs,
+      stepMs,
+      ...pointsOf(rows, stepMs, query.policy),
+      denialRuns: this.#denialRuns.latest(nowMs),
+    };
   }
 
   top(query: TopQuery, nowMs: number): readonly TopKey[] {
@@ -220,6 +234,7 @@ export class StatisticsStore implements Task {
           samples: this.#samples.toJSON(),
           rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
           lastBeatMs: this.lastBeatMs,
+          denialRuns: this.#denialRuns.toJSON(nowMs),
         };
         this.#rows.writeState(JSON.stringify(state));
       });
@@ -238,6 +253,14 @@ export class StatisticsStore implements Task {
     this.#writtenMs = nowMs;
     this.#retentionDueMs ??= nowMs + hourMs;
     for (const [atMs, minute] of finished) this.#onMinute(atMs, minute);
+  }
+
+  /** Finds the runs in the stored minutes, which a state of an earlier version does not have. */
+  #readDenialRuns(nowMs: number): void {
+    for (const [atMs, minute] of [...this.#rows.read("minutes", nowMs - dayMs, nowMs), ...this.#minutes]) {
+      this.#denialRuns.add(minute.toJSON(), atMs);
+      this.#denialRuns.add(minute.toJSON(), Math.min(nowMs, atMs + minuteMs));
+    }
   }
 
   #rollUp(toMs: number): void {

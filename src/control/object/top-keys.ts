@@ -156,9 +156,9 @@ export class TopKeys {
     return { atMs: this.#current.atMs, policies: Object.fromEntries(policies) };
   }
 
-  /** The most frequent keys of the last 24 hours: the current hour and the 23 before it. */
-  top({ policy, by, limit }: TopQuery, nowMs: number): readonly TopKey[] {
-    const hours = this.#hours(policy, nowMs);
+  /** The most frequent keys from an hour on. By default, of the last 24 hours: the current hour and the 23 before it. */
+  top({ policy, by, limit, fromMs }: TopQuery, nowMs: number): readonly TopKey[] {
+    const hours = this.#hours(policy, nowMs, fromMs);
     const merged = new SpaceSaving(slots);
     for (const hour of hours) merged.merge((by === "denied" ? hour.denied : hour.spenders).top(slots));
     return merged.top(limit).keys.map((each) => {
@@ -181,12 +181,12 @@ export class TopKeys {
     return numberOf(this.#sql, "SELECT min(at) + ? FROM top_keys", dayMs);
   }
 
-  /** The hours of the policy that began less than a day ago, the newest first. */
-  #hours(policy: string, nowMs: number): PolicyTop[] {
-    const fromMs = floorTo(hourMs, nowMs) - dayMs;
-    const select = "SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC";
+  /** The hours of the policy that began less than a day ago, and not before `notBeforeMs`, the newest first. */
+  #hours(policy: string, nowMs: number, notBeforeMs = 0): PolicyTop[] {
+    const fromMs = Math.max(notBeforeMs, floorTo(hourMs, nowMs) - dayMs + 1);
+    const select = "SELECT body FROM top_keys WHERE policy = ? AND at >= ? ORDER BY at DESC";
     const rows = this.#sql.exec<{ body: string }>(select, policy, fromMs).toArray();
-    const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
+    const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs >= fromMs);
     return [
       ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
       ...rows.map(({ body }) => PolicyTop.revived(parsedRecord<PolicyTopState>(body))),

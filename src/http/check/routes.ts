@@ -32,6 +32,7 @@ import {
 } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
 import { type Assets, openApiDocument } from "../openapi.ts";
+import type { RequestCounting } from "../record-outcomes.ts";
 import { answerInternalError, type Runtime, waitUntilFrom } from "../runtime.ts";
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
@@ -112,6 +113,8 @@ const bodyIn =
 
 export type CheckOperations = ReturnType<typeof createCheck>;
 
+const callCounting: RequestCounting = { countsAdmitted: false };
+
 /**
  * Charges the policies that limit `/check` itself, and answers the request or denies it. Call this for authorized calls
  * only: no others are charged or keep the runtime rules up to date.
@@ -132,6 +135,7 @@ async function limitSelf(
     reservationTtlMs,
     // The rate limit fields of an answer describe the decision of the check, not that of the self limits.
     hasFinalFields: hasRateLimitFields,
+    counting: callCounting,
     // The charge of the call is also settled when the answer fails.
     forward: () => answer().catch(answerInternalError),
     waitUntil,

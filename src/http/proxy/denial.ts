@@ -11,7 +11,13 @@ import {
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import { type DecidedRequest, fullSpend, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
+import {
+  type DecidedRequest,
+  fullSpend,
+  recordKeyDenials,
+  recordOutcomes,
+  type RequestCounting,
+} from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { advertisedWaitMs, decisionFields } from "../wire/rate-limit-fields.ts";
 import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
@@ -29,6 +35,7 @@ export interface DenialContext {
   readonly onDenied?: (denied: DecidedRequest) => void;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
   readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
+  readonly counting?: RequestCounting | undefined;
 }
 
 /** A denial by limits or bans. */
@@ -99,7 +106,7 @@ async function blockedKey(
  */
 export function denyByLimits(denied: DecidedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
-  recordOutcomes(denied, runtime);
+  recordOutcomes(denied, runtime, context.counting);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
   }
@@ -135,8 +142,12 @@ function cachedAnswer(
 /** Whether limits or bans deny, and not a blocking key rule, a missing decision or too many reservations. */
 function isByLimits(denied: DecidedRequest): boolean {
   const denying = denyingOutcomes(denied);
-  return denying.length > 0 && denying.every((outcome) => outcome.decision !== null && !isByKeyRule(outcome, "block"));
+  return denying.length > 0 && denying.every(isDeniedByLimits);
 }
+
+/** @param denying an outcome that denies */
+export const isDeniedByLimits = (denying: Outcome): boolean =>
+  denying.decision !== null && !isByKeyRule(denying, "block");
 
 function denialAnswer(
   denied: DecidedRequest,

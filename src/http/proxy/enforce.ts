@@ -66,7 +66,7 @@ export async function enforcePolicies(
   });
   if (dryRunDenials.length > 0) await reportDryRunDenials(dryRunDenials, options);
   if (charged instanceof Response) return charged;
-  recordOutcomes(charged, runtime);
+  recordOutcomes(charged, runtime, options.counting);
   options.onAdmitted?.(charged);
   const { spends, admission } = charged;
   const response = await forwardAdmitted(request, charged, options);

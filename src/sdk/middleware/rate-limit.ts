@@ -7,10 +7,10 @@ import { matchingPolicies } from "../../policy/compiled-policy.ts";
 import { isPreflight, type RequestAttributes } from "../../policy/request.ts";
 import { policyWithLimits, StatedLimitsInvalid } from "../../policy/stated-limits.ts";
 import { attributesOf, urlOf, routedPath } from "../../http/attributes.ts";
-import type { LimitDenial } from "../../http/proxy/denial.ts";
+import { isDeniedByLimits, type LimitDenial } from "../../http/proxy/denial.ts";
 import { enforcePolicies, reservationTtlMs } from "../../http/proxy/enforce.ts";
 import { reservationMs, StatedCosts } from "../../http/proxy/in-flight.ts";
-import type { DecidedRequest } from "../../http/record-outcomes.ts";
+import type { DecidedRequest, RequestCounting } from "../../http/record-outcomes.ts";
 import { type Runtime, failureBy, reportStartError } from "../../http/runtime.ts";
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
@@ -67,12 +67,16 @@ interface Enforcement {
   readonly runtime: Runtime;
 }
 
+/** The requests that a limiter has counted as admitted. Further limiters of the same request do not count it again. */
+const counted = new WeakSet<Request>();
+
 class LimitedRequest {
   readonly #c: Context;
   readonly #next: Next;
   readonly #enforcement: Enforcement;
   readonly #earlier: RateLimitContext | undefined;
   readonly #statedCosts: StatedCosts;
+  readonly #counting: RequestCounting;
   #isForwarded = false;
 
   constructor(c: Context, next: Next, enforcement: Enforcement) {
@@ -81,6 +85,10 @@ class LimitedRequest {
     this.#enforcement = enforcement;
     this.#earlier = c.get("headgate");
     this.#statedCosts = new StatedCosts((policy) => enforcement.reserved.has(policy));
+    this.#counting = {
+      isCounted: counted.has(c.req.raw),
+      goesOn: (denying) => isDeniedByLimits(denying) && mayContinue(enforcement.policies, [denying]),
+    };
   }
 
   /** @returns the denial or a problem; undefined when the context has the response */
@@ -139,11 +147,12 @@ class LimitedRequest {
         waitUntil: waitUntilOf(c),
         costs,
         statedCosts: this.#statedCosts,
+        counting: this.#counting,
         observeBody: withStreamEnd,
         reservationTtlMs: (policy: Policy) => (reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy)),
         onDenied: (denied) => this.#setVariable({ isDenied: true, charged: denied, continued }),
         answerDenial: (denial) =>
-          mayContinue(policies, denial)
+          mayContinue(policies, denial.denying)
             ? this.#goOn(values, [...denials, denial])
             : answerByFunction(c, policies, denial),
         onAdmitted: (admitted) => (charged = admitted),
@@ -167,6 +176,7 @@ class LimitedRequest {
   /** Calls the handler. */
   async #forward(charged: DecidedRequest | null, continued: readonly DecidedRequest[]): Promise<Response> {
     this.#isForwarded = true;
+    if (this.#counting.isCounted === true) counted.add(this.#c.req.raw);
     const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
     this.#setVariable({ charged, continued, dryRuns });
     await this.#next();
@@ -174,7 +184,7 @@ class LimitedRequest {
   }
 }
 
-const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
+const mayContinue = (policies: readonly StatedPolicy[], denying: LimitDenial["denying"]): boolean =>
   denying.every(({ policy }) => policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name));
 
 /** Without the first assignment, Hono would copy the headers of the previous response over those of the new one. */

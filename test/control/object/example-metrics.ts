@@ -24,10 +24,12 @@ export function exampleMetrics(): MetricsInput {
           [24, 2],
         ],
         latencySumMs: 20_500,
+        deniedRequests: 20,
       }),
       gone: counts({ outcomes: { allowed: 1 } }),
     },
     originFailures: 4,
+    requests: 110,
   });
   return {
     totals,

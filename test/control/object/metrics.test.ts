@@ -74,6 +74,8 @@ it("rules, versions and times are gauges", () => {
   expect(found).toContain("headgate_control_plane_epoch_seconds 1800000000.25");
   expect(found).toContain("headgate_last_beat_timestamp_seconds 1800000500");
   expect(found).toContain("headgate_origin_failures_total 4");
+  expect(found).toContain('headgate_requests_total{outcome="allowed"} 90');
+  expect(found).toContain('headgate_requests_total{outcome="denied"} 20');
   expect(found).toContain('headgate_fallback_decisions_total{policy="login",mode="local"} 3');
   expect(found).toContain('headgate_near_limit_decisions_total{policy="login"} 6');
 });

@@ -91,17 +91,22 @@ it(
         };
         const isolate = isolates[step.isolate];
         const outcomes = { allowed: step.allowed, denied: step.denied };
-        const policies = { [step.policy]: counts({ outcomes, latency: [[3, step.denied]] }) };
+        const policies = {
+          [step.policy]: counts({ outcomes, latency: [[3, step.denied]], deniedRequests: step.denied }),
+        };
         const key = keys[step.denied % keys.length] ?? "";
         const sampled = sampleBatch({ [key]: [arrival(nowMs, { cost: index })] });
         const samples = { [step.policy]: sampled };
-        isolate?.close({ policies, originFailures: step.allowed, samples }, nowMs);
+        const requests = step.allowed + step.denied;
+        isolate?.close({ policies, originFailures: step.allowed, requests, samples }, nowMs);
         costs[step.policy].push(index);
         for (const [name, count] of Object.entries(outcomes)) {
           const place = `${step.policy} ${name}`;
           expected.set(place, (expected.get(place) ?? 0) + count);
         }
         expected.set("failures", (expected.get("failures") ?? 0) + step.allowed);
+        expected.set("requests", (expected.get("requests") ?? 0) + requests);
+        expected.set("requests denied", (expected.get("requests denied") ?? 0) + step.denied);
         for (const delay of step.arrivals) {
           const call = isolate?.call(nowMs) ?? beat([]);
           network.push({ call, atStep: index + delay, isAnswered: !step.isAnswerLost });
@@ -132,7 +137,12 @@ it(
       const stated = ["api", "login"].flatMap((policy) =>
         outcomeNames.map((name) => [`${policy} ${name}`, totals.of(policy).outcomes[name] ?? 0] as const),
       );
-      expect(nonZero(new Map([...stated, ["failures", totals.originFailures]]))).toEqual(nonZero(expected));
+      const others = [
+        ["failures", totals.originFailures],
+        ["requests", totals.requests],
+        ["requests denied", totals.deniedRequests],
+      ] as const;
+      expect(nonZero(new Map([...stated, ...others]))).toEqual(nonZero(expected));
     },
     150,
   ),
@@ -142,10 +152,11 @@ const allowedIn = (store: StatisticsStore, nowMs: number): number =>
   store.totals(nowMs).of("api").outcomes.allowed ?? 0;
 
 function sums(store: StatisticsStore, stepMs: number, nowMs: number): Record<string, number> {
-  const { points, originFailures } = store.statistics(
-    { fromMs: startMs - hourMs, toMs: nowMs + hourMs, stepMs },
-    nowMs,
-  );
+  const {
+    points,
+    originFailures,
+    requests = [],
+  } = store.statistics({ fromMs: startMs - hourMs, toMs: nowMs + hourMs, stepMs }, nowMs);
   const found = new Map<string, number>();
   for (const { policy, outcomes, latency } of points) {
     for (const [name, count] of Object.entries(outcomes)) {
@@ -153,10 +164,11 @@ function sums(store: StatisticsStore, stepMs: number, nowMs: number): Record<str
     }
     expect(latency.every(([bucket]) => bucket === 3)).toBe(true);
   }
-  found.set(
-    "failures",
-    originFailures.reduce((sum, { count }) => sum + count, 0),
-  );
+  const sumOf = (values: readonly (number | null)[]): number =>
+    values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+  found.set("failures", sumOf(originFailures.map(({ count }) => count)));
+  found.set("requests", sumOf(requests.map(({ decided }) => decided)));
+  found.set("requests denied", sumOf(requests.map(({ denied }) => denied)));
   return nonZero(found);
 }
 

@@ -253,6 +253,8 @@ describe("queries", () => {
       stepMs: 2 * minuteMs,
       points: [],
       originFailures: [],
+      requests: [],
+      denialRuns: [],
     });
   });
 

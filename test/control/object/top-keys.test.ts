@@ -54,6 +54,17 @@ it("the lists are those of the last 24 hours, also after a restart", () => {
   );
 });
 
+it("a list can begin with a later hour, also after a restart", () => {
+  const { storage, store, record } = world();
+  for (let hour = 0; hour <= 3; hour++) record(startMs + hour * hourMs, { api: { topDenied: [key("a", 1)] } });
+  const nowMs = startMs + 3 * hourMs;
+  const from = (hour: number) => ({ ...denied, fromMs: startMs + hour * hourMs });
+  expect(store.top(from(1), nowMs)).toEqual([key("a", 3)]);
+  store.write(nowMs);
+  expect(world(storage).store.top(from(2), nowMs)).toEqual([key("a", 2)]);
+  expect(store.top(from(4), nowMs)).toEqual([]);
+});
+
 it("the top keys of an hour and policy take one row, which is overwritten a day later", () => {
   const { storage, record } = world();
   for (let hour = 0; hour <= 50; hour++) {
