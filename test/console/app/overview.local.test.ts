@@ -54,8 +54,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await denyLogins("192.0.2.1", 7);
     await arrived(tile(page, "Denied"), (count) => count === before + 7);
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
-    await page.getByText("Show as table").click();
-    const table = page.getByRole("region", { name: "Decisions per minute of policy login" });
+    await page.getByRole("figure").getByText("Show as table").click();
+    const table = page.getByRole("region", { name: "Requests per minute of policy login" });
     await expect.poll(async () => sumOf(await table.locator("td:nth-child(3)").allInnerTexts())).toBe(before + 7);
     expect(await rowOf(page, "login").first().getByRole("cell").nth(3).innerText()).toBe(String(before + 7));
     const top = page.getByRole("region", { name: "Top denied keys of login" });
@@ -63,6 +63,90 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await axeViolations(page)).toEqual([]);
     await top.getByRole("link").first().click();
     await page.waitForURL(/\/keys\?policy=login&id=/);
+  });
+
+  it("the first sentence says how many requests are denied, by which policy, which key and since when, with links", async () => {
+    const page = await site.open("?span=1h");
+    await shown(page, "Overview");
+    await denyLogins("192.0.2.21", 40);
+    const sentence = page.locator(".headline");
+    const denied = async (): Promise<string> => {
+      await site.worker.request("192.0.2.99", "/without-policy");
+      return sentence.innerText();
+    };
+    // Each request counts once, although two policies decide a login.
+    const pattern =
+      /^\d+(\.\d)? % of \d+ requests denied in the last hour\. login denies most, since \d\d:\d\d: \d+(\.\d)? % of its requests, most(ly| often) [\w-]{8}… \(\d+ denials since \d\d:00\)\./;
+    await expect.poll(denied, patience).toMatch(pattern);
+    const { pathname } = new URL(site.worker.consoleUrl);
+    const linked = async (name: RegExp): Promise<string> =>
+      new URL((await sentence.getByRole("link", { name }).getAttribute("href")) ?? "", site.worker.consoleUrl).href
+        .replace(new URL(site.worker.consoleUrl).origin, "")
+        .replace(pathname, "");
+    expect(await linked(/requests denied$/)).toMatch(/^denied\?from=\d{13}&to=\d{13}$/);
+    expect(await linked(/^login$/)).toBe("policies?name=login");
+    expect(await linked(/…$/)).toMatch(/^keys\?policy=login&id=/);
+  });
+
+  it("without denials, the first sentence says so", async () => {
+    const page = await site.open("?span=1h&policy=api");
+    await expect
+      .poll(() => page.locator(".headline").innerText(), patience)
+      .toMatch(/^No request was (denied|decided) by api in the last hour/);
+  });
+
+  it("a click on a time and a drag over a range open what was denied then, and the table has the same links", async () => {
+    const opened = (page: Page): Promise<void> => page.waitForURL(/\/denied\?from=\d{13}&to=\d{13}&policy=login$/);
+    const range = (page: Page): number => {
+      const { searchParams } = new URL(page.url());
+      return Number(searchParams.get("to")) - Number(searchParams.get("from"));
+    };
+    // The view of denials may not exist yet.
+    const page = await site.open("?span=1h&policy=login", { allowed: [/404 .*denied\?from=/] });
+    const plot = page.locator(".plot .u-over");
+    const loaded = (): Promise<void> => page.locator(".headline").filter({ hasNotText: "Loading" }).waitFor();
+    await loaded();
+    await plot.click();
+    await opened(page);
+    expect(range(page)).toBe(60_000);
+    await page.goBack();
+    await loaded();
+    const box = await plot.boundingBox();
+    if (box === null) throw new Error("the plot is not shown");
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width / 4, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width / 2, y, { steps: 5 });
+    await page.mouse.up();
+    await opened(page);
+    // A quarter of an hour and a little, because the span is one hour.
+    expect(range(page)).toBeGreaterThan(14 * 60_000);
+    expect(range(page)).toBeLessThan(16 * 60_000);
+    await page.goBack();
+    await loaded();
+    await page.getByRole("figure").getByText("Show as table").click();
+    await page.locator(".plot-table a").first().click();
+    await opened(page);
+  });
+
+  it("any span of the kept time can be chosen, and is in the URL", async () => {
+    const page = await site.open("?policy=login");
+    await page.getByRole("button", { name: "From … to …" }).click();
+    await page.getByLabel("From").fill("2026-01-02T03:00");
+    await page.getByLabel("to", { exact: true }).fill("2026-01-02T01:00");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByText("The end must be after the beginning.").waitFor();
+    const day = new Date(Date.now() - 48 * 3_600_000).toISOString().slice(0, 10);
+    await page.getByLabel("From").fill(`${day}T01:00`);
+    await page.getByLabel("to", { exact: true }).fill(`${day}T04:00`);
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    // Minutes are kept for a day, hours for 90.
+    await page.getByText("Requests per hour of policy login").waitFor();
+    const { searchParams } = new URL(page.url());
+    expect(Number(searchParams.get("to")) - Number(searchParams.get("from"))).toBe(3 * 3_600_000);
+    await page.getByRole("button", { name: "1 h", exact: true }).click();
+    await page.getByText("Requests per minute of policy login").waitFor();
+    expect(new URL(page.url()).search).toBe("?policy=login&span=1h");
   });
 
   it("the live span keeps its samples while other views are open, until sign-out, and a dry run shows what it would deny", async () => {
@@ -77,7 +161,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     }
     await expect.poll(() => samples, patience).toBeGreaterThan(4);
     const rowsOfPlot = async (): Promise<number> => {
-      await page.getByText("Show as table").click();
+      await page.getByRole("figure").getByText("Show as table").click();
       const rows = page.locator(".plot-table tbody tr");
       await rows.first().waitFor();
       return rows.count();
@@ -89,7 +173,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("combobox", { name: "Policy" }).selectOption("search");
     await arrived(tile(page, "Would be denied"), (count) => count === 4);
     expect(await countOf(tile(page, "Allowed"))).toBe(6);
-    await page.locator(".plot-legend").getByText("Allowed, but would be denied (dry run)").waitFor();
+    await page.locator(".plot-legend").getByText("Would be denied (dry run)").waitFor();
     await page.getByRole("heading", { name: "Top keys that would be denied of search" }).waitFor();
     await page.getByRole("columnheader", { name: "Would be denied" }).last().waitFor();
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
@@ -114,7 +198,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.locator(".mark-label").getByText("Blocked by operator", { exact: true }).waitFor();
     const text = page.locator(".mark-text").filter({ hasText: "ticket 12" });
     expect(await text.isVisible()).toBe(false);
-    await page.getByRole("combobox", { name: "Policy" }).focus();
+    await page.locator(".headline a").last().focus();
     await page.keyboard.press("Tab");
     expect(await page.locator("*:focus").getAttribute("aria-label")).toMatch(/ticket 12/);
     expect(await text.isVisible()).toBe(true);
@@ -125,14 +209,14 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
 
   it("the URL contains the span and the policy, except for the default span", async () => {
     const page = await site.open("?span=24h&policy=api");
-    await page.getByText("Decisions per 15 minutes of policy api").waitFor();
+    await page.getByText("Requests per 15 min of policy api").waitFor();
     await page.getByRole("button", { name: "90 d" }).click();
-    await page.getByText("Decisions per day (UTC) of policy api").waitFor();
+    await page.getByText("Requests per day (UTC) of policy api").waitFor();
     await page.getByRole("combobox", { name: "Policy" }).selectOption("login");
-    await page.getByText("Decisions per day (UTC) of policy login").waitFor();
+    await page.getByText("Requests per day (UTC) of policy login").waitFor();
     expect(new URL(page.url()).search).toBe("?span=90d&policy=login");
     await page.getByRole("button", { name: "5 min, live" }).click();
-    await page.getByText("Decisions per second of policy login").waitFor();
+    await page.getByText("Requests per second of policy login").waitFor();
     expect(new URL(page.url()).search).toBe("?policy=login");
   });
 
@@ -194,7 +278,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     const steps = 90;
     const page = await site.open();
     await shown(page, "Overview");
-    await page.route(/\/api\/stats\?.*step=24h/, async (route) => {
+    await page.route(/\/api\/stats\?.*step=1440m/, async (route) => {
       const toMs = Math.ceil(Date.now() / stepMs) * stepMs;
       const points = Array.from({ length: steps * 50 }, (_, index) =>
         point(toMs - stepMs * (steps - Math.floor(index / 50)), `policy-${index % 50}`, {
@@ -210,6 +294,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
           latencyBoundsMs: boundsMs,
           points,
           originFailures: [],
+          requests: [],
+          denialRuns: [],
         },
       });
     });

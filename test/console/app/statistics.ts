@@ -27,4 +27,6 @@ export const statisticsOf = (
   latencyBoundsMs: boundsMs,
   points,
   originFailures,
+  requests: [],
+  denialRuns: [],
 });

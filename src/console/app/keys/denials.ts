@@ -1,5 +1,5 @@
 /** The decisions of a policy in the statistics: its denials of the last 24 hours, and the share of one key in them. */
-import type { PolicyView, StatisticsView, StatisticsPointView, TopKeyList } from "../../../admin/wire.ts";
+import type { PolicyMode, PolicyView, StatisticsView, StatisticsPointView, TopKeyList } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { numberText, percentText } from "../parts/text.ts";
@@ -64,13 +64,19 @@ export const denialTexts = {
  * Whether the list of most denied keys counts denials or would-be denials. Before the first of either, the mode
  * decides.
  */
-export function denialKind(
+export const denialKind = (
   points: readonly StatisticsPointView[],
   { name, mode }: Pick<PolicyView, "name" | "mode">,
-): keyof typeof denialTexts {
-  const { denied, wouldBeDenied } = decisionsOf({ points }, name);
+): DenialKind => kindOfDenials(decisionsOf({ points }, name), mode.value);
+
+export type DenialKind = keyof typeof denialTexts;
+
+export function kindOfDenials(
+  { denied, wouldBeDenied }: Omit<Decisions, "all">,
+  mode: PolicyMode | undefined,
+): DenialKind {
   if (denied > 0 && wouldBeDenied > 0) return "denied or would be denied";
-  if (denied + wouldBeDenied === 0) return mode.value === "dry-run" ? "would be denied" : "denied";
+  if (denied + wouldBeDenied === 0) return mode === "dry-run" ? "would be denied" : "denied";
   return denied > 0 ? "denied" : "would be denied";
 }
 

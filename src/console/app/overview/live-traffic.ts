@@ -7,6 +7,7 @@ import type { StatisticsView, StatisticsPointView } from "../../../admin/wire.ts
 import {
   addTally,
   type CountedTraffic,
+  countedPoints,
   lines,
   newPolicyTraffic,
   newTally,
@@ -14,6 +15,8 @@ import {
   type PolicyTraffic,
   type Tally,
   tallyOf,
+  unknownUntil,
+  withRequests,
 } from "./traffic.ts";
 
 const minuteMs = 60_000;
@@ -62,6 +65,8 @@ export class LiveTraffic {
   #highest = new Map<string, Tally>();
   #highestFailures = new Map<string, number>();
   #boundsMs: readonly number[] = [];
+  #denialRuns: StatisticsView["denialRuns"] = [];
+  #unknownUntilMs = 0;
   #readAtMs = Number.NEGATIVE_INFINITY;
   /** By how much the clock of the control plane is ahead of the browser's, as far as the reads show it. */
   #aheadMs = 0;
@@ -92,6 +97,8 @@ export class LiveTraffic {
     const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
     this.#aheadMs = toMs - nowMs;
     this.#boundsMs = statistics.latencyBoundsMs;
+    this.#denialRuns = statistics.denialRuns;
+    this.#unknownUntilMs = Math.max(this.#unknownUntilMs, unknownUntil(statistics) ?? 0);
     this.#readAtMs = nowMs;
     this.#toMs = endMs;
     const added = this.#newDecisions(statistics);
@@ -119,14 +126,17 @@ export class LiveTraffic {
       for (const { added } of shown) addTally(total, added.get(policy) ?? []);
       policies.set(policy, { total, lines: ratesOf(policy, points) });
     }
+    const times = points.map(({ atMs }) => atMs);
+    const isUnknown = this.#unknownUntilMs > fromMs;
     return {
       fromMs,
       toMs,
       stepMs: null,
-      times: points.map(({ atMs }) => atMs),
+      times,
       longSteps: shown.filter(isLong),
       boundsMs: this.#boundsMs,
-      policies,
+      ...withRequests(policies, times, isUnknown ? this.#unknownUntilMs : null),
+      denialRuns: this.#denialRuns,
       originFailures: shown.reduce((sum, each) => sum + each.originFailures, 0),
     };
   }
@@ -167,10 +177,11 @@ export class LiveTraffic {
   }
 
   /** Only what exceeds the highest counts so far is new. */
-  #newDecisions({ points, from, latencyBoundsMs }: StatisticsView): Map<string, Tally> {
+  #newDecisions(statistics: StatisticsView): Map<string, Tally> {
+    const { from, latencyBoundsMs } = statistics;
     const bounds = latencyBoundsMs.length;
     const added = new Map<string, Tally>();
-    for (const point of points) {
+    for (const point of countedPoints(statistics)) {
       const tally = tallyOf(point, bounds);
       const highest = this.#highest.get(nameOf(point)) ?? newTally(bounds);
       this.#highest.set(nameOf(point), highest);
@@ -209,7 +220,9 @@ function deleteBefore(counts: Map<string, unknown>, from: string): void {
  * The samples of the first answer, one for each minute. The last sample covers the current minute, and also the
  * previous one if the current minute has just begun.
  */
-function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: StatisticsView, endMs: number): Sample[] {
+function samplesOf(statistics: StatisticsView, endMs: number): Sample[] {
+  const { from, to, originFailures, latencyBoundsMs } = statistics;
+  const points = countedPoints(statistics);
   const firstMs = Date.parse(from);
   const minutes = Math.round((Date.parse(to) - firstMs) / minuteMs);
   const currentMs = firstMs + (minutes - 1) * minuteMs;

@@ -1,5 +1,5 @@
 /** The totals and the tables of the overview. */
-import { countText, numberText, percentText, shortId, shortNumberText } from "../parts/text.ts";
+import { countText, instantText, numberText, percentText, shortNumberText } from "../parts/text.ts";
 import {
   type CountedTraffic,
   latenciesOf,
@@ -7,63 +7,86 @@ import {
   type Numbers,
   numbersOf,
   percentile,
-  type PolicyTraffic,
+  shownTraffic,
+  type ShownTraffic,
   type Tally,
 } from "./traffic.ts";
 import type { PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
+import type { Polling } from "../api/poll.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
 import { hrefOf } from "../shell/route.ts";
-import { queryText, read } from "../api/client.ts";
-import { usePolled } from "../api/poll.ts";
-import { denialKind, denialTexts, mostDenying, readDenials } from "../keys/denials.ts";
+import { denialTexts, kindOfDenials } from "../keys/denials.ts";
+import { keyName } from "../keys/known-keys.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 
 interface TilesProps {
   /** Null before the first answer. */
   readonly traffic: CountedTraffic | null;
-  readonly chosen: PolicyTraffic | null;
+  readonly chosen: ShownTraffic | null;
   readonly policy: string | null;
 }
 
+/** A tile for each number that is not 0. The others are one line. */
 export function Tiles({ traffic, chosen, policy }: TilesProps) {
-  const numbers = chosen === null ? null : numbersOf(chosen.total);
-  const share = numbers === null ? "–" : percentText(numbers.denied, numbers.decisions);
-  const tiles: readonly (readonly [title: string, text: string, note: string])[] = [
-    ["Allowed", tileText(numbers?.allowed), ""],
-    ["Denied", tileText(numbers?.denied), ""],
-    ["Denied share", share, ""],
-    ["Would be denied", tileText(numbers?.dryRunDenied), "dry run, part of Allowed"],
-    ["Near limit", tileText(numbers?.nearLimit), "less than 20 % left, also if denied"],
-    ["Object unavailable", tileText(numbers?.fallback), "onError decided"],
-    ["Origin failures", tileText(traffic?.originFailures), policy === null ? "" : "all policies"],
-    ["Latency p50", latencyOf(traffic, chosen, 0.5), ""],
-    ["Latency p99", latencyOf(traffic, chosen, 0.99), ""],
+  const numbers = chosen?.numbers;
+  const isUnknown = policy === null && numbers?.decisions === 0 && traffic?.unknownUntilMs !== null;
+  const requests = (value: number | undefined): string => (value === undefined || isUnknown ? "–" : tileText(value));
+  const others = [
+    {
+      title: "Would be denied",
+      value: numbers?.dryRunDenied,
+      note: policy === null ? "decisions of dry runs" : "dry run, part of Allowed",
+      without: null,
+    },
+    { title: "Near limit", value: numbers?.nearLimit, note: "less than 20 % left", without: "no key near its limit" },
+    {
+      title: "Object unavailable",
+      value: numbers?.fallback,
+      note: "onError decided",
+      without: "every object answered",
+    },
+    {
+      title: "Origin failures",
+      value: traffic?.originFailures,
+      note: policy === null ? "" : "all policies",
+      without: "no failures of the origin",
+    },
   ];
+  const healthy = others.flatMap(({ value, without }) => (value === 0 ? (without ?? []) : []));
   return (
-    <dl class="tiles">
-      {tiles.map(([title, text, note]) => (
-        <div key={title} class="card">
-          <dt>{title}</dt>
-          <dd class={title === "Allowed" || title === "Denied" ? title.toLowerCase() : ""}>{text}</dd>
-          {note !== "" && <dd class="note">{note}</dd>}
-        </div>
-      ))}
-    </dl>
+    <div class="tiles-row">
+      <dl class="tiles">
+        <Tile title="Allowed" text={requests(numbers?.allowed)} />
+        <Tile title="Denied" text={requests(numbers?.denied)} />
+        {others.map(
+          ({ title, value = 0, note }) =>
+            value > 0 && <Tile key={title} title={title} text={tileText(value)} note={note} />,
+        )}
+      </dl>
+      {healthy.length > 0 && <p class="hint">Healthy: {healthy.join(", ")}.</p>}
+    </div>
   );
 }
 
-const exactBelow = 100_000;
-
-function tileText(value: number | undefined): string {
-  if (value === undefined) return "–";
-  return value < exactBelow ? numberText(value) : shortNumberText(value);
+interface TileProps {
+  readonly title: string;
+  readonly text: string;
+  readonly note?: string;
 }
 
-const latencyOf = (traffic: CountedTraffic | null, chosen: PolicyTraffic | null, share: number): string =>
-  traffic === null || chosen === null
-    ? "–"
-    : latencyText(percentile(latenciesOf(chosen.total), traffic.boundsMs, share), traffic.boundsMs);
+const Tile = ({ title, text, note = "" }: TileProps) => (
+  <div class="card">
+    <dt>{title}</dt>
+    <dd class={title === "Allowed" || title === "Denied" ? title.toLowerCase() : ""}>{text}</dd>
+    {note !== "" && <dd class="note">{note}</dd>}
+  </div>
+);
+
+const exactBelow = 100_000;
+
+const tileText = (value: number): string => (value < exactBelow ? numberText(value) : shortNumberText(value));
 
 /** The upper bound of a bucket, which is all that is known of its decisions. */
 function latencyText(boundMs: number | null, boundsMs: readonly number[]): string {
@@ -74,6 +97,8 @@ function latencyText(boundMs: number | null, boundsMs: readonly number[]): strin
 
 interface PolicyRow extends Numbers {
   readonly name: string;
+  /** Denied requests by step. */
+  readonly deniedOverTime: readonly (number | null)[];
   /** Null for a policy that is not configured any more. */
   readonly mode: PolicyMode | null;
   readonly p99Ms: number | null;
@@ -104,10 +129,11 @@ export function PolicyTable({ traffic, policies }: PolicyTableProps) {
 function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly PolicyView[]): PolicyRow[] {
   const modes = new Map(policies.map(({ name, mode }) => [name, mode.value]));
   return [...new Set([...modes.keys(), ...counted.keys()])].map((name) => {
-    const total = counted.get(name)?.total ?? newTally(boundsMs.length);
+    const { total, lines } = counted.get(name) ?? { total: newTally(boundsMs.length), lines: { denied: [] } };
     return {
       ...numbersOf(total),
       name,
+      deniedOverTime: lines.denied,
       mode: modes.get(name) ?? null,
       p99Ms: percentile(latenciesOf(total), boundsMs, 0.99),
     };
@@ -132,6 +158,11 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
     ({ denied, decisions }) => denied / Math.max(1, decisions),
     ({ denied, decisions }) => percentText(denied, decisions),
   ),
+  {
+    title: "Denied over time",
+    cell: ({ name, denied, deniedOverTime }) =>
+      denied > 0 && <Sparkline values={deniedOverTime} label={`Denied by ${name} over time`} />,
+  },
   numberColumn("Would be denied", ({ dryRunDenied }) => dryRunDenied),
   numberColumn("Near limit", ({ nearLimit }) => nearLimit),
   numberColumn(
@@ -151,72 +182,52 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
   },
 ];
 
-const pauseMs = 5_000;
-const dayPauseMs = 10_000;
-
 /** The target of the link that skips the numbers and the plot. */
 export const topDeniedId = "top-denied";
 
 interface TopDeniedProps {
-  /** Null for the policy that denied most. */
+  /** The policy whose keys are listed; null when no policy has denied anything. */
   readonly policy: string | null;
   readonly policies: readonly PolicyView[];
+  readonly traffic: CountedTraffic;
+  readonly top: Polling<TopKeyList>;
 }
 
-export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
-  const polled = usePolled(readDenials, dayPauseMs);
-  const points = polled.value.value;
-  const name = chosen ?? mostDenying(points ?? [], policies);
-  const policy = policies.find((each) => each.name === name);
-  const texts = denialTexts[policy === undefined ? "denied" : denialKind(points ?? [], policy)];
-  const title = `${texts.title}${name === null ? "" : ` of ${name}`}`;
+export function TopDenied({ policy, policies, traffic, top }: TopDeniedProps) {
+  const { denied, dryRunDenied } = shownTraffic(traffic, policy).numbers;
+  const mode = policies.find(({ name }) => name === policy)?.mode.value;
+  const texts = denialTexts[kindOfDenials({ denied, wouldBeDenied: dryRunDenied }, mode)];
+  const title = `${texts.title}${policy === null ? "" : ` of ${policy}`}`;
   return (
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
-      <p class="hint">The last 24 hours, whatever span is chosen.</p>
-      {name !== null && <Keys key={name} policy={name} title={title} column={texts.column} />}
-      {name === null && (
-        <Reading of={polled} what="the keys">
-          {() => <Empty>No key was denied.</Empty>}
-        </Reading>
-      )}
+      <Reading of={top} what="the keys">
+        {({ from, keys, policy: of }) => (
+          <>
+            <p class="hint">Since {instantText(from)}: keys are counted by the hour.</p>
+            {keys.length === 0 ? (
+              <Empty>No key was denied.</Empty>
+            ) : (
+              <Table caption={title} columns={keyColumns(of, texts.column)} rows={keys} keyOf={({ id }) => id} />
+            )}
+          </>
+        )}
+      </Reading>
     </section>
   );
 }
 
-interface KeysProps {
-  readonly policy: string;
-  readonly title: string;
-  readonly column: string;
-}
-
-function Keys({ policy, title, column }: KeysProps) {
-  const polled = usePolled(
-    (abort) => read<TopKeyList>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
-    pauseMs,
-    [policy],
-  );
-  const keyLink = ({ id }: TopKeyView) => (
-    <a class="id" href={hrefOf("keys", { policy, id })}>
-      {shortId(id)}
-    </a>
-  );
-  const columns = [
-    { title: "Key", cell: keyLink },
-    { title: column, cell: countText, isNumber: true },
-  ];
-  return (
-    <Reading of={polled} what="the keys">
-      {({ keys }) =>
-        keys.length === 0 ? (
-          <Empty>No key was denied.</Empty>
-        ) : (
-          <Table caption={title} columns={columns} rows={keys} keyOf={({ id }) => id} />
-        )
-      }
-    </Reading>
-  );
-}
+const keyColumns = (policy: string, column: string): readonly Column<TopKeyView>[] => [
+  {
+    title: "Key",
+    cell: ({ id }) => (
+      <a class="id" href={hrefOf("keys", { policy, id })}>
+        {keyName(policy, id)}
+      </a>
+    ),
+  },
+  { title: column, cell: countText, isNumber: true },
+];
 
 interface Bucket {
   readonly boundMs: number;
@@ -228,25 +239,17 @@ interface LatencyProps {
   readonly tally: Tally;
 }
 
+/** A bar for each bucket of the histogram, and the same numbers as a table. */
 export function Latency({ boundsMs, tally }: LatencyProps) {
   const buckets = latenciesOf(tally);
   const total = buckets.reduce((sum, decisions) => sum + decisions, 0);
   const first = buckets.findIndex((decisions) => decisions > 0);
   const last = buckets.findLastIndex((decisions) => decisions > 0);
-  const rows = Array.from(buckets.subarray(Math.max(0, first), last + 1), (decisions, index) => ({
+  const rows: readonly Bucket[] = Array.from(buckets.subarray(Math.max(0, first), last + 1), (decisions, index) => ({
     boundMs: boundsMs[first + index] ?? Number.POSITIVE_INFINITY,
     decisions,
   }));
-  const shareCell = ({ decisions }: Bucket) => (
-    <span class="bar" style={{ "--share": `${(100 * decisions) / total}%` }}>
-      {percentText(decisions, total)}
-    </span>
-  );
-  const columns: readonly Column<Bucket>[] = [
-    { title: "Latency", cell: ({ boundMs }) => latencyText(boundMs, boundsMs) },
-    { title: "Decisions", cell: ({ decisions }) => numberText(decisions), isNumber: true },
-    { title: "Share", cell: shareCell },
-  ];
+  const textOf = (share: number): string => latencyText(percentile(buckets, boundsMs, share), boundsMs);
   return (
     <section class="card latencies">
       <h2>Latency of decisions</h2>
@@ -254,8 +257,47 @@ export function Latency({ boundsMs, tally }: LatencyProps) {
       {total === 0 ? (
         <p class="notice">No decision has called an object in this span.</p>
       ) : (
-        <Table caption="Decisions by latency" columns={columns} rows={rows} keyOf={({ boundMs }) => boundMs} />
+        <>
+          <p>
+            Half took {textOf(0.5)}, 99 % took {textOf(0.99)}.
+          </p>
+          <LatencyBars rows={rows} boundsMs={boundsMs} />
+          <LatencyTable rows={rows} boundsMs={boundsMs} total={total} />
+        </>
       )}
     </section>
+  );
+}
+
+interface BucketsProps {
+  readonly rows: readonly Bucket[];
+  readonly boundsMs: readonly number[];
+}
+
+function LatencyBars({ rows, boundsMs }: BucketsProps) {
+  const most = Math.max(...rows.map(({ decisions }) => decisions));
+  return (
+    <ol class="latency-bars" aria-hidden="true">
+      {rows.map(({ boundMs, decisions }) => (
+        <li key={boundMs} title={`${latencyText(boundMs, boundsMs)}: ${numberText(decisions)}`}>
+          <i style={{ height: `${(100 * decisions) / most}%` }} />
+          <span>{Number.isFinite(boundMs) ? boundMs : "more"}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function LatencyTable({ rows, boundsMs, total }: BucketsProps & { readonly total: number }) {
+  const columns: readonly Column<Bucket>[] = [
+    { title: "Latency", cell: ({ boundMs }) => latencyText(boundMs, boundsMs) },
+    { title: "Decisions", cell: ({ decisions }) => numberText(decisions), isNumber: true },
+    { title: "Share", cell: ({ decisions }) => percentText(decisions, total), isNumber: true },
+  ];
+  return (
+    <details>
+      <summary>Show as table</summary>
+      <Table caption="Decisions by latency" columns={columns} rows={rows} keyOf={({ boundMs }) => boundMs} />
+    </details>
   );
 }

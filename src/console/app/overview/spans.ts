@@ -3,6 +3,8 @@ import type { StatisticsView } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { Polling } from "../api/poll.ts";
 import { now } from "../clock.ts";
+import type { TimeRange } from "../parts/plot-data.ts";
+import { instantText, windowText } from "../parts/text.ts";
 import { may, session } from "../shell/session.ts";
 import { LiveTraffic } from "./live-traffic.ts";
 import { type CountedTraffic, trafficOf } from "./traffic.ts";
@@ -57,69 +59,103 @@ session.subscribe(({ kind }) => {
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+export interface TimeSpan {
+  /** The name in the URL; null for a span with a beginning and an end of its own. */
+  readonly name: string | null;
+  readonly label: string;
+  /** Where a sentence says when: "in the last hour". */
+  readonly words: string;
+  readonly lengthMs: number;
+  readonly pauseMs: number;
+  /** The length of a step in milliseconds; null for the live span, which shows traffic within seconds. */
+  readonly stepMs: number | null;
+  /** Null for a span that ends now. */
+  readonly range: TimeRange | null;
+}
 
 /**
- * `name` is the name in the URL, and `unit` the unit of the plot's values. Only the live span has no `step`: it shows
- * traffic within seconds, and is based on whole minutes before the first read. The steps of a long span are coarse, so
- * that the answer for 50 policies has less than 5,000 points.
+ * The live span is based on whole minutes before the first read. The steps of a long span are coarse, so that the answer for
+ * 50 policies has less than 5,000 points.
  */
-export const spans = [
-  {
-    name: "5m",
-    label: "5 min, live",
-    unit: "per second",
-    lengthMs: 5 * minuteMs,
-    pauseMs: 2_000,
-    step: null,
-  },
-  {
-    name: "1h",
-    label: "1 h",
-    unit: "per minute",
-    lengthMs: hourMs,
-    pauseMs: 5_000,
-    step: { text: "1m", lengthMs: minuteMs },
-  },
-  {
-    name: "24h",
-    label: "24 h",
-    unit: "per 15 minutes",
-    lengthMs: 24 * hourMs,
-    pauseMs: 30_000,
-    step: { text: "15m", lengthMs: 15 * minuteMs },
-  },
-  {
-    name: "90d",
-    label: "90 d",
-    unit: "per day (UTC)",
-    lengthMs: 90 * 24 * hourMs,
-    pauseMs: 300_000,
-    step: { text: "24h", lengthMs: 24 * hourMs },
-  },
-] as const;
+export const spans: readonly [TimeSpan, ...TimeSpan[]] = [
+  span("5m", "5 min, live", "5 minutes", 5 * minuteMs, null, 2_000),
+  span("1h", "1 h", "hour", hourMs, minuteMs, 5_000),
+  span("24h", "24 h", "24 hours", dayMs, 15 * minuteMs, 30_000),
+  span("90d", "90 d", "90 days", 90 * dayMs, dayMs, 300_000),
+];
 
-export type TimeSpan = (typeof spans)[number];
+function span(
+  name: string,
+  label: string,
+  last: string,
+  lengthMs: number,
+  stepMs: number | null,
+  pausedMs: number,
+): TimeSpan {
+  return { name, label, words: `in the last ${last}`, lengthMs, pauseMs: pausedMs, stepMs, range: null };
+}
 
 const [liveSpan] = spans;
 
-export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? liveSpan;
+/** The span that the URL names. */
+export function spanOf(query: URLSearchParams): TimeSpan {
+  const range = rangeIn(query);
+  return range === null ? (spans.find(({ name }) => name === query.get("span")) ?? liveSpan) : ownSpan(range);
+}
 
-/** The default is not part of the URL. */
-export const nameInUrl = ({ name }: TimeSpan): string => (name === liveSpan.name ? "" : name);
+function rangeIn(query: URLSearchParams): TimeRange | null {
+  const fromMs = Number(query.get("from") ?? "");
+  const toMs = Number(query.get("to") ?? "");
+  return Number.isSafeInteger(fromMs) && Number.isSafeInteger(toMs) && 0 < fromMs && fromMs < toMs
+    ? { fromMs, toMs }
+    : null;
+}
+
+const stepsMs = [minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs];
+const mostSteps = 120;
+/** Late counts can still arrive for the end of a span. */
+const ownPauseMs = 30_000;
+
+function ownSpan(range: TimeRange): TimeSpan {
+  const lengthMs = range.toMs - range.fromMs;
+  return {
+    name: null,
+    label: "",
+    words: `from ${instantText(range.fromMs)} to ${instantText(range.toMs)}`,
+    lengthMs,
+    pauseMs: ownPauseMs,
+    stepMs: stepsMs.find((stepMs) => lengthMs / stepMs <= mostSteps) ?? dayMs,
+    range,
+  };
+}
+
+/** The parameters of the URL that name a span. The default is not part of the URL. */
+export const queryOfSpan = ({ name, range }: TimeSpan) => ({
+  span: name === null || name === liveSpan.name ? "" : name,
+  from: range === null ? "" : String(range.fromMs),
+  to: range === null ? "" : String(range.toMs),
+});
+
+/** "per second", "per 15 min", "per day (UTC)". */
+export const unitOf = (stepMs: number | null): string =>
+  stepMs === null ? "per second" : `per ${windowText(stepMs)}${stepMs >= dayMs ? " (UTC)" : ""}`;
 
 export interface SpanTraffic {
   readonly span: TimeSpan;
   readonly traffic: CountedTraffic;
 }
 
-export function readerOf(span: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
-  const { step, lengthMs } = span;
-  if (step === null) return async (abort) => ({ span, traffic: await readLiveTraffic(abort) });
+export function readerOf(chosen: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
+  const { stepMs, lengthMs, range } = chosen;
+  if (stepMs === null) return async (abort) => ({ span: chosen, traffic: await readLiveTraffic(abort) });
   return async (abort) => {
     // Without `to`, the span ends now by the clock of the control plane. It begins one step later than its length, because the
     // API has a longest span, and the clock of the browser may be behind.
-    const from = new Date(now() - lengthMs + step.lengthMs).toISOString();
-    const query = queryText({ from, step: step.text });
-    return { span, traffic: trafficOf(await read<StatisticsView>(`stats${query}`, abort)) };
+    const from = new Date(range?.fromMs ?? now() - lengthMs + stepMs).toISOString();
+    const to = range === null ? undefined : new Date(range.toMs).toISOString();
+    const query = queryText({ from, to, step: `${stepMs / minuteMs}m` });
+    return { span: chosen, traffic: trafficOf(await read<StatisticsView>(`stats${query}`, abort)) };
   };
 }

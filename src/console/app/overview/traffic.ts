@@ -1,5 +1,8 @@
-/** The traffic of a span of time by policy: totals for the table, and one value for each step for the plot. */
-import type { OutcomeName, StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
+/**
+ * The traffic of a span of time: the decisions of each policy, and the requests of all. A request counts once, however many
+ * policies decide it.
+ */
+import type { DenialRunView, OutcomeName, StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
 import type { PlotData } from "../parts/plot-data.ts";
 
 /**
@@ -98,6 +101,11 @@ export interface PolicyTraffic {
 export interface CountedTraffic extends Omit<PlotData, "series"> {
   readonly boundsMs: readonly number[];
   readonly policies: ReadonlyMap<string, PolicyTraffic>;
+  /** Allowed and denied requests, in the form of a policy's decisions. */
+  readonly requests: PolicyTraffic;
+  /** Requests before this instant are not all known; null when all are. */
+  readonly unknownUntilMs: number | null;
+  readonly denialRuns: readonly DenialRunView[];
   /** Requests of all policies that the origin did not answer. */
   readonly originFailures: number;
 }
@@ -110,14 +118,57 @@ export function newPolicyTraffic(bounds: number, steps: number): PolicyTraffic {
   };
 }
 
+/** Stands for the requests of all policies among the names of policies, none of which is empty. */
+export const requestsName = "";
+
+/** The points of the policies, and those of requests under `requestsName`. */
+export const countedPoints = ({ points, requests }: StatisticsView): readonly StatisticsPointView[] => [
+  ...points,
+  ...requests.map(({ at, decided, denied }) => ({
+    at,
+    policy: requestsName,
+    outcomes: { allowed: (decided ?? 0) - (denied ?? 0), denied: denied ?? 0 },
+    nearLimit: 0,
+    latency: [],
+    latencySumMs: 0,
+  })),
+];
+
+/** The end of the last step whose requests are unknown; null when all are known. */
+export function unknownUntil({ requests, stepMs }: StatisticsView): number | null {
+  const last = requests.findLast(({ decided }) => decided === null);
+  return last === undefined ? null : Date.parse(last.at) + stepMs;
+}
+
+/** Separates the requests from the policies. Requests have no value in steps that begin before `unknownUntilMs`. */
+export function withRequests(
+  counted: ReadonlyMap<string, PolicyTraffic>,
+  times: readonly number[],
+  unknownUntilMs: number | null,
+): Pick<CountedTraffic, "policies" | "requests" | "unknownUntilMs"> {
+  const policies = new Map(counted);
+  const requests = policies.get(requestsName) ?? newPolicyTraffic(0, times.length);
+  policies.delete(requestsName);
+  const known = (values: Values): Values =>
+    values.map((value, index) => ((times[index] ?? 0) < (unknownUntilMs ?? 0) ? null : value));
+  return {
+    policies,
+    requests: {
+      ...requests,
+      lines: { ...requests.lines, allowed: known(requests.lines.allowed), denied: known(requests.lines.denied) },
+    },
+    unknownUntilMs,
+  };
+}
+
 /** Adds up the points by policy. */
 export function trafficOf(statistics: StatisticsView): CountedTraffic {
-  const { from, to, stepMs, latencyBoundsMs: boundsMs, points, originFailures } = statistics;
+  const { from, to, stepMs, latencyBoundsMs: boundsMs, originFailures, denialRuns } = statistics;
   const fromMs = Date.parse(from);
   const toMs = Date.parse(to);
   const steps = Math.max(0, Math.round((toMs - fromMs) / stepMs));
   const policies = new Map<string, PolicyTraffic>();
-  for (const point of points) {
+  for (const point of countedPoints(statistics)) {
     const step = Math.round((Date.parse(point.at) - fromMs) / stepMs);
     const traffic = policies.get(point.policy) ?? newPolicyTraffic(boundsMs.length, steps);
     policies.set(point.policy, traffic);
@@ -129,20 +180,29 @@ export function trafficOf(statistics: StatisticsView): CountedTraffic {
       values[step] = (values[step] ?? 0) + numbers[line];
     }
   }
+  const times = Array.from({ length: steps }, (_, index) => fromMs + index * stepMs);
   return {
     fromMs,
     toMs,
     stepMs,
-    times: Array.from({ length: steps }, (_, index) => fromMs + index * stepMs),
+    times,
     longSteps: [],
     boundsMs,
-    policies,
+    ...withRequests(policies, times, unknownUntil(statistics)),
+    denialRuns,
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),
   };
 }
 
-/** The traffic of one policy, or the sum of all when the policy is null. */
-export function trafficOfPolicy(traffic: CountedTraffic, policy: string | null): PolicyTraffic {
+export interface ShownTraffic extends PolicyTraffic {
+  readonly numbers: Numbers;
+}
+
+/**
+ * The traffic of one policy. Without a policy, allowed and denied requests, and the sums of what only decisions of policies
+ * have.
+ */
+export function shownTraffic(traffic: CountedTraffic, policy: string | null): ShownTraffic {
   const sum = newPolicyTraffic(traffic.boundsMs.length, traffic.times.length);
   const chosen = policy === null ? traffic.policies.values() : [traffic.policies.get(policy)];
   for (const each of chosen) {
@@ -150,7 +210,15 @@ export function trafficOfPolicy(traffic: CountedTraffic, policy: string | null):
     addTally(sum.total, each.total);
     for (const line of lines) addValues(sum.lines[line], each.lines[line]);
   }
-  return sum;
+  const numbers = numbersOf(sum.total);
+  if (policy !== null) return { ...sum, numbers };
+  const { requests } = traffic;
+  const { allowed, denied, decisions } = numbersOf(requests.total);
+  return {
+    total: sum.total,
+    lines: { ...sum.lines, allowed: requests.lines.allowed, denied: requests.lines.denied },
+    numbers: { ...numbers, allowed, denied, decisions },
+  };
 }
 
 /** A value that is unknown for one policy is unknown for all. */

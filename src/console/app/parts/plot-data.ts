@@ -6,6 +6,8 @@ export interface PlotSeries {
   readonly color: `--${string}`;
   /** Null where nothing is known. */
   readonly values: readonly (number | null)[];
+  /** Fills the area below the line. At most one series, because the colors of two areas would mix. Default: false. */
+  readonly isFilled?: boolean;
 }
 
 /** In milliseconds since 1970. */
@@ -34,6 +36,16 @@ export function indexAt({ times, stepMs }: Pick<PlotData, "times" | "stepMs">, a
     stepMs === null ? times.findIndex((endMs) => endMs >= atMs) : times.findLastIndex((startMs) => startMs <= atMs);
   if (index !== -1) return index;
   return stepMs === null ? last : 0;
+}
+
+/** A rate is a mean of the last 10 seconds, and clocks may differ by seconds. */
+const shortestRangeMs = 10_000;
+
+/** The time that a value covers. */
+export function rangeAt({ times, stepMs }: Pick<PlotData, "times" | "stepMs">, index: number): TimeRange {
+  const atMs = times[index] ?? 0;
+  if (stepMs !== null) return { fromMs: atMs, toMs: atMs + stepMs };
+  return { fromMs: Math.min(times[index - 1] ?? atMs, atMs - shortestRangeMs), toMs: atMs };
 }
 
 export interface PlotMark {

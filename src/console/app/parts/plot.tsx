@@ -1,11 +1,21 @@
 /** Lines over time, with marks on the time axis, and the same numbers as a table. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { axisEnd, Chart, type ChartOptions, uPlot, useChart } from "./chart.ts";
-import { groupMarks, indexAt, type MarkGroup, markSize, type PlotData, type PlotMark } from "./plot-data.ts";
+import {
+  groupMarks,
+  indexAt,
+  type MarkGroup,
+  markSize,
+  type PlotData,
+  type PlotMark,
+  rangeAt,
+  type TimeRange,
+} from "./plot-data.ts";
 import "./plot.css";
 import { type Column, Table } from "./table.tsx";
 import { instantText, numberText, shortNumberText, timeText } from "./text.ts";
+import { follow } from "../shell/route.ts";
 
 interface PlotProps {
   /** The values and their unit, such as "Decisions per minute". */
@@ -14,9 +24,11 @@ interface PlotProps {
   readonly summary: string;
   readonly data: PlotData;
   readonly marks?: readonly PlotMark[];
+  /** The address that a click on a time, or a drag over a range, opens. The table has the same links. */
+  readonly linkOf?: (range: TimeRange) => string;
 }
 
-export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
+export function TimePlot({ title, summary, data, marks = [], linkOf }: PlotProps) {
   const shown = useSignal<number | null>(null);
   const [width, setWidth] = useState(0);
   const { stepMs, series } = data;
@@ -24,12 +36,18 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   const groups = groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure());
   // A chart is created anew only when its lines change.
   const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
+  const link = useRef(linkOf);
+  link.current = linkOf;
   const frame = useChart(
     (element) => {
       const onCursor = (index: number | null): void => {
         shown.value = index;
       };
-      const options = (chart: Chart<PlotData>): ChartOptions => optionsOf(chart, onCursor);
+      const onPick = (range: TimeRange): void => {
+        if (link.current !== undefined) follow(link.current(range));
+      };
+      const options = (chart: Chart<PlotData>): ChartOptions =>
+        optionsOf(chart, onCursor, linkOf === undefined ? null : onPick);
       return new Chart({ frame: element, data, height: chartHeight, aligned, onWidth: setWidth, options });
     },
     data,
@@ -39,7 +57,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
     <figure class="plot">
       <figcaption>{title}</figcaption>
       <Legend data={data} shown={shown} />
-      <div class="plot-frame" style={{ height: `${chartHeight}px` }}>
+      <div class={`plot-frame ${linkOf === undefined ? "" : "linked"}`} style={{ height: `${chartHeight}px` }}>
         <div ref={frame} role="img" aria-label={`${title}. ${summary}`} />
         <ul class="plot-marks" aria-label="Changes of rules" hidden={groups.length === 0}>
           {groups.map((group) => (
@@ -47,7 +65,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
           ))}
         </ul>
       </div>
-      <AsTable title={title} data={data} marks={marks} />
+      <AsTable title={title} data={data} marks={marks} linkOf={linkOf} />
     </figure>
   );
 }
@@ -57,8 +75,15 @@ const chartHeight = 256;
 /** The space around the lines. Half of the last time label extends beyond the right end of the axis. */
 const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
 
-/** @param onCursor receives the index of the time at the cursor; null without one */
-function optionsOf(chart: Chart<PlotData>, onCursor: (index: number | null) => void): ChartOptions {
+/**
+ * @param onCursor receives the index of the time at the cursor; null without one
+ * @param onPick receives the range that is clicked or dragged over; null where nothing can be picked
+ */
+function optionsOf(
+  chart: Chart<PlotData>,
+  onCursor: (index: number | null) => void,
+  onPick: ((range: TimeRange) => void) | null,
+): ChartOptions {
   const { top, right, bottom, left } = chartEdges;
   const { axis, colors } = chart;
   const { stepMs, series } = chart.data;
@@ -66,8 +91,21 @@ function optionsOf(chart: Chart<PlotData>, onCursor: (index: number | null) => v
   return {
     ms: 1,
     padding: [top, right, 0, 0],
-    cursor: { y: false, drag: { x: false }, points: { show: false } },
+    cursor: {
+      y: false,
+      points: { show: false },
+      drag: {
+        x: onPick !== null,
+        setScale: false,
+        dist: 5,
+        // A click whose pointer moved by a few pixels is still a click.
+        click: ({ select }, event) => {
+          if (select.width > 0) event.stopImmediatePropagation();
+        },
+      },
+    },
     hooks: {
+      ...(onPick !== null && pickHooks(chart, onPick)),
       draw: [(plot) => paleLongSteps(plot, chart)],
       setCursor: [
         (plot) => {
@@ -86,14 +124,34 @@ function optionsOf(chart: Chart<PlotData>, onCursor: (index: number | null) => v
     ],
     series: [
       {},
-      ...series.map(({ label, color }): uPlot.Series => ({
+      ...series.map(({ label, color, isFilled = false }): uPlot.Series => ({
         label,
         stroke: () => colors.of(color),
-        fill: () => withAlpha(colors.of(color)),
+        ...(isFilled && { fill: () => withAlpha(colors.of(color)) }),
         width: 2,
         points: { show: false },
         ...(paths !== undefined && { paths }),
       })),
+    ],
+  };
+}
+
+function pickHooks(chart: Chart<PlotData>, onPick: (range: TimeRange) => void): uPlot.Hooks.Arrays {
+  return {
+    ready: [
+      (plot) =>
+        plot.over.addEventListener("click", () => {
+          const { left = -1 } = plot.cursor;
+          const index = left < 0 ? null : indexAt(chart.data, plot.posToVal(left, "x"));
+          if (index !== null) onPick(rangeAt(chart.data, index));
+        }),
+    ],
+    setSelect: [
+      (plot) => {
+        const { left, width } = plot.select;
+        const instantAt = (at: number): number => Math.round(plot.posToVal(at, "x"));
+        if (width > 0) onPick({ fromMs: instantAt(left), toMs: instantAt(left + width) });
+      },
     ],
   };
 }
@@ -119,7 +177,7 @@ function aligned({ times, series, stepMs, toMs }: PlotData): uPlot.AlignedData {
   return [[...times, Math.min(toMs, last + stepMs)], ...series.map(({ values }) => [...values, values.at(-1) ?? null])];
 }
 
-const withAlpha = (color: string): string => color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
+const withAlpha = (color: string): string => color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.2)");
 
 const dayMs = 86_400_000;
 const timeFormats = {
@@ -216,7 +274,9 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
   );
 }
 
-type PlotTableProps = Required<Pick<PlotProps, "title" | "data" | "marks">>;
+type PlotTableProps = Required<Pick<PlotProps, "title" | "data" | "marks">> & {
+  readonly linkOf: PlotProps["linkOf"] | undefined;
+};
 
 /** Renders the rows only while the table is open. */
 function AsTable(props: PlotTableProps) {
@@ -229,12 +289,18 @@ function AsTable(props: PlotTableProps) {
   );
 }
 
-function Rows({ title, data, marks }: PlotTableProps) {
+function Rows({ title, data, marks, linkOf }: PlotTableProps) {
   const { times, series, stepMs } = data;
   const changes = changesIn(data, marks);
   const atOf = (index: number): number => times[index] ?? 0;
   const columns: Column<number>[] = [
-    { title: "Time", cell: (index) => timeOf(atOf(index), index, data) },
+    {
+      title: "Time",
+      cell: (index) => {
+        const text = timeOf(atOf(index), index, data);
+        return linkOf === undefined ? text : <a href={linkOf(rangeAt(data, index))}>{text}</a>;
+      },
+    },
     ...series.map(({ label, values }) => ({
       title: label,
       cell: (index: number) => valueText(values[index] ?? null, stepMs),

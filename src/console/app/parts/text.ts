@@ -61,6 +61,16 @@ export const instantText = (at: string | number): string => dayAndTime.format(ne
 
 export const timeText = (at: string | number): string => time.format(new Date(at));
 
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
+/** "09:41", or "27 Nov, 09:41" on another day than `nowMs`. */
+export function shortInstantText(at: string | number, nowMs: number): string {
+  const [day, today] = [at, nowMs].map((each) => shortDay.format(new Date(each)));
+  const text = clock.format(new Date(at));
+  return day === today ? text : `${day}, ${text}`;
+}
+
 /** The largest unit that divides a duration exactly, and the number of these units. */
 export function wholeUnits(durationMs: number): readonly [count: number, unit: (typeof units)[number][0] | "ms"] {
   const [unit, lengthMs] = units.find(([, each]) => durationMs % each === 0) ?? (["ms", 1] as const);

@@ -38,8 +38,11 @@ function readRoute(): Route {
 /** Relative to the path of the console. */
 export const hrefOf = (view: ViewName, query: Query = {}): string => `./${view}${queryText(query)}`;
 
-export function navigate(view: ViewName, query: Query = {}): void {
-  history.pushState(null, "", hrefOf(view, query));
+export const navigate = (view: ViewName, query: Query = {}): void => follow(hrefOf(view, query));
+
+/** Opens an address that `hrefOf` has returned. */
+export function follow(href: string): void {
+  history.pushState(null, "", href);
   route.value = readRoute();
 }
 

@@ -6,7 +6,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { StatisticsView } from "../../../../src/admin/wire.ts";
 import { LiveTraffic } from "../../../../src/console/app/overview/live-traffic.ts";
-import { numbersOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { shownTraffic } from "../../../../src/console/app/overview/traffic.ts";
 import { forAll } from "../../../for-all.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
@@ -44,9 +44,9 @@ const readBy = (live: LiveTraffic, plane: Plane, hasLost = false, aheadMs = 0): 
   live.add(plane.answer(live.fromMs(nowMs) - aheadMs, hasLost), nowMs);
 };
 
-const allowedIn = (live: LiveTraffic): number => numbersOf(trafficOfPolicy(live.traffic(), "api").total).allowed;
+const allowedIn = (live: LiveTraffic): number => shownTraffic(live.traffic(), "api").numbers.allowed;
 
-const ratesOf = (live: LiveTraffic): readonly (number | null)[] => trafficOfPolicy(live.traffic(), "api").lines.allowed;
+const ratesOf = (live: LiveTraffic): readonly (number | null)[] => shownTraffic(live.traffic(), "api").lines.allowed;
 
 describe("live traffic", () => {
   it("the five minutes before the first read show the mean rate of each minute", () => {

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { OutcomeName } from "../../../../src/admin/wire.ts";
-import { numbersOf, percentile, trafficOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { percentile, shownTraffic, trafficOf } from "../../../../src/console/app/overview/traffic.ts";
 import { outcomeNames } from "../../../../src/control/protocol.ts";
 import { forAll } from "../../../for-all.ts";
 import { boundsMs, minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
@@ -32,18 +32,18 @@ describe("traffic", () => {
     "the total of a policy is the sum of its points, and its lines have the same sum",
     forAll([drawnPoints], (points) => {
       const traffic = trafficOf(statisticsOf(span, points));
-      for (const policy of ["a", "b", "c", null]) {
-        const own = points.filter((each) => policy === null || each.policy === policy);
+      for (const policy of ["a", "b", "c"]) {
+        const own = points.filter((each) => each.policy === policy);
         const sum = (names: readonly OutcomeName[]): number =>
           own.reduce((all, each) => all + names.reduce((n, name) => n + (each.outcomes[name] ?? 0), 0), 0);
-        const { total, lines } = trafficOfPolicy(traffic, policy);
+        const { numbers, lines } = shownTraffic(traffic, policy);
         const expected = {
           allowed: sum(["allowed", "exempt", "dry-run-denied"]),
           denied: sum(["denied", "banned", "blocked"]),
           dryRunDenied: sum(["dry-run-denied"]),
           fallback: sum(["fallback-local", "fallback-open", "fallback-closed"]),
         };
-        expect(numbersOf(total)).toEqual({
+        expect(numbers).toEqual({
           ...expected,
           nearLimit: own.reduce((all, { nearLimit }) => all + nearLimit, 0),
           decisions: sum(outcomeNames),
@@ -71,14 +71,40 @@ describe("traffic", () => {
     );
     expect(traffic.times.map((atMs) => (atMs - startMs) / minuteMs)).toEqual([0, 1, 2, 3, 4]);
     expect(traffic.policies.get("a")?.lines.allowed).toEqual([0, 7, 0, 0, 0]);
-    expect(trafficOfPolicy(traffic, null).lines.denied).toEqual([0, 1, 0, 12, 0]);
     expect(traffic.originFailures).toBe(4);
   });
 
   it("a policy without decisions has zeros in the totals", () => {
-    const { total, lines } = trafficOfPolicy(trafficOf(statisticsOf(span, [])), "unknown");
-    expect(numbersOf(total).decisions).toBe(0);
+    const { numbers, lines } = shownTraffic(trafficOf(statisticsOf(span, [])), "unknown");
+    expect(numbers.decisions).toBe(0);
     expect(lines.denied).toEqual([0, 0, 0, 0, 0]);
+  });
+});
+
+describe("the traffic of all policies", () => {
+  const instant = (step: number): string => new Date(startMs + step * minuteMs).toISOString();
+  const points = [
+    point(startMs, "a", { outcomes: { allowed: 8, denied: 2 }, nearLimit: 3, latency: [[1, 10]] }),
+    point(startMs, "b", { outcomes: { allowed: 8, "dry-run-denied": 4, "fallback-open": 1 }, nearLimit: 1 }),
+  ];
+
+  it("allowed and denied are requests, and numbers that only decisions have are sums over the policies", () => {
+    const requests = [{ at: instant(0), decided: 11, denied: 2 }];
+    const { numbers, lines } = shownTraffic(trafficOf({ ...statisticsOf(span, points), requests }), null);
+    expect(numbers).toEqual({ allowed: 9, denied: 2, decisions: 11, dryRunDenied: 4, fallback: 1, nearLimit: 4 });
+    expect(lines).toMatchObject({ allowed: [9, 0, 0, 0, 0], denied: [2, 0, 0, 0, 0], dryRunDenied: [4, 0, 0, 0, 0] });
+  });
+
+  it("requests have no value in steps up to the last one in which they are unknown", () => {
+    const requests = [
+      { at: instant(0), decided: 5, denied: 1 },
+      { at: instant(1), decided: null, denied: null },
+      { at: instant(3), decided: 7, denied: 2 },
+    ];
+    const traffic = trafficOf({ ...statisticsOf(span, points), requests });
+    expect(traffic.unknownUntilMs).toBe(startMs + 2 * minuteMs);
+    expect(shownTraffic(traffic, null).lines.denied).toEqual([null, null, 0, 2, 0]);
+    expect(shownTraffic(traffic, "a").lines.denied).toEqual([2, 0, 0, 0, 0]);
   });
 });
 

@@ -1,8 +1,16 @@
 /** The value of a plot that the cursor shows, and the groups of marks on the plot's time axis. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { groupMarks, indexAt, markSize, type PlotMark } from "../../../../src/console/app/parts/plot-data.ts";
+import { groupMarks, indexAt, markSize, type PlotMark, rangeAt } from "../../../../src/console/app/parts/plot-data.ts";
 import { forAll } from "../../../for-all.ts";
+
+it("the time that a value covers is its step, and for a rate at least the last ten seconds", () => {
+  expect(rangeAt({ times: [0, 60_000], stepMs: 60_000 }, 1)).toEqual({ fromMs: 60_000, toMs: 120_000 });
+  const rates = { times: [60_000, 120_000, 122_000], stepMs: null };
+  expect(rangeAt(rates, 0)).toEqual({ fromMs: 50_000, toMs: 60_000 });
+  expect(rangeAt(rates, 1)).toEqual({ fromMs: 60_000, toMs: 120_000 });
+  expect(rangeAt(rates, 2)).toEqual({ fromMs: 112_000, toMs: 122_000 });
+});
 
 describe("the value at an instant", () => {
   it("the cursor in the first half of a long step shows the rate of this step, not of the previous one", () => {

@@ -1,0 +1,117 @@
+/** The first sentences of the overview, which answer who is denied, by which policy and since when. */
+import type { ComponentChildren } from "preact";
+import type { PolicyView, TopKeyList } from "../../../admin/wire.ts";
+import { now } from "../clock.ts";
+import { keyName } from "../keys/known-keys.ts";
+import { shortInstantText, countOf, percentText } from "../parts/text.ts";
+import { hrefOf } from "../shell/route.ts";
+import { endsNow, type HeadlineFacts, keyText, wordsOf } from "./headline-facts.ts";
+import type { SpanTraffic } from "./spans.ts";
+
+interface HeadlineProps {
+  /** Null before the first answer. */
+  readonly spanTraffic: SpanTraffic | null;
+  readonly facts: HeadlineFacts | null;
+  readonly policy: string | null;
+  readonly policies: readonly PolicyView[];
+  /** Null before they are read. */
+  readonly top: TopKeyList | null;
+  /** The address of the denials of the span. */
+  readonly denialsHref: string;
+}
+
+export function Headline({ spanTraffic, facts, policy, policies, top, denialsHref }: HeadlineProps) {
+  if (spanTraffic === null || facts === null) return <Frame>Loading.</Frame>;
+  const { traffic, span } = spanTraffic;
+  const words = policy === null ? wordsOf(traffic, span.words, now()) : span.words;
+  const { denying, dryRun, run } = facts;
+  return (
+    <Frame dryRun={dryRun}>
+      <Requests facts={facts} words={words} policy={policy} href={denialsHref} />
+      {denying !== null && (
+        <>
+          {" "}
+          {policy === null && (
+            <>
+              <PolicyName name={denying.policy} /> denies most{run !== null && `, ${run}`}:{" "}
+              <b>{percentText(denying.count, denying.decisions)}</b> of its requests
+            </>
+          )}
+          {policy !== null && (run === null ? "Denials" : capitalized(run))}
+          <MostDenied policy={denying.policy} policies={policies} top={endsNow(span.range, now()) ? top : null} />
+        </>
+      )}
+    </Frame>
+  );
+}
+
+interface FrameProps {
+  readonly dryRun?: HeadlineFacts["dryRun"];
+  readonly children: ComponentChildren;
+}
+
+const Frame = ({ dryRun = null, children }: FrameProps) => (
+  <div class="headline">
+    <p>{children}</p>
+    {dryRun !== null && (
+      <p class="dim">
+        <PolicyName name={dryRun.policy} /> would deny {percentText(dryRun.count, dryRun.decisions)} of its requests
+        (dry run).
+      </p>
+    )}
+  </div>
+);
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const PolicyName = ({ name }: { readonly name: string }) => (
+  <a href={hrefOf("policies", { name })}>
+    <code>{name}</code>
+  </a>
+);
+
+interface RequestsProps {
+  readonly facts: HeadlineFacts;
+  readonly words: string;
+  readonly policy: string | null;
+  readonly href: string;
+}
+
+function Requests({ facts: { requests }, words, policy, href }: RequestsProps) {
+  const by = policy === null ? "" : ` by ${policy}`;
+  if (requests === null) {
+    return <>The number of requests {words} is unknown, because an earlier version did not count them.</>;
+  }
+  const { denied, decisions } = requests;
+  if (decisions === 0) return <>{`No request was decided${by} ${words}.`}</>;
+  if (denied === 0) return <>{`No request was denied${by} ${words}, of ${countOf(decisions, "request")}.`}</>;
+  return (
+    <>
+      <a href={href}>
+        <b class="denied">{percentText(denied, decisions)}</b> of {countOf(decisions, "request")} denied
+      </a>
+      {`${by} ${words}.`}
+    </>
+  );
+}
+
+interface MostDeniedProps {
+  readonly policy: string;
+  readonly policies: readonly PolicyView[];
+  readonly top: TopKeyList | null;
+}
+
+/** The key that the policy denied most. The list may belong to another policy while that of this one is read. */
+function MostDenied({ policy, policies, top }: MostDeniedProps) {
+  const own = policies.find(({ name }) => name === policy);
+  const [first] = top?.policy === policy ? top.keys : [];
+  if (first === undefined || top === null || own === undefined) return <>.</>;
+  const all = top.keys.reduce((sum, { count }) => sum + count, 0);
+  return (
+    <>
+      {first.count * 2 >= all ? ", mostly " : ", most often "}
+      <a href={hrefOf("keys", { policy, id: first.id })}>{keyText(keyName(policy, first.id), own)}</a>
+      {` (${countOf(first.count, "denial")} since ${shortInstantText(top.from, now())}).`}
+    </>
+  );
+}
