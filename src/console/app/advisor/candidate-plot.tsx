@@ -1,7 +1,6 @@
 /** The plot of the candidates with its legend. The table of candidates has the same numbers. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import "../parts/plot.css";
 import { numberText, shortNumberText } from "../parts/text.ts";
 import {
   type goalLine,

@@ -2,6 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
+import "./plot.css";
 
 export type ChartOptions = Omit<uPlot.Options, "width" | "height" | "legend">;
 

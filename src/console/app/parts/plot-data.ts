@@ -48,6 +48,11 @@ export function rangeAt({ times, stepMs }: Pick<PlotData, "times" | "stepMs">, i
   return { fromMs: Math.min(times[index - 1] ?? atMs, atMs - shortestRangeMs), toMs: atMs };
 }
 
+/** The height of the plot in CSS pixels. The marks have their place above the lines. */
+export const chartHeight = 256;
+/** The space around the lines. Half of the last time label extends beyond the right end of the axis. */
+export const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
+
 export interface PlotMark {
   readonly atMs: number;
   /** A few words beside the mark, where there is space for them. */

@@ -1,5 +1,4 @@
 /** The plot of one lane. The pointer on it moves the cursor and explains denials. */
-import "../../app/parts/plot.css";
 import "./lane-plot.css";
 import { useEffect, useRef } from "preact/hooks";
 import type { Chart } from "../../app/parts/chart.ts";
