@@ -63,6 +63,13 @@ export interface PolicyCounts {
   readonly mostOtherSpent?: number;
   /** Requests that this policy denied. One that several policies deny counts for the first of them. Default: 0. */
   readonly deniedRequests?: number;
+  /**
+   * The units that settlements gave back. `topSpenders` contains them: its costs are those at the decisions, plus what
+   * settlements charged in addition.
+   */
+  readonly topRefunded?: readonly CountedKey[];
+  /** Upper bound on the refunds of any key that `topRefunded` leaves out. Default: 0, the list is complete. */
+  readonly mostOtherRefunded?: number;
 }
 
 /** Sampled traffic of one policy. */

@@ -79,7 +79,11 @@ export class WaitingBatches {
     nowMs: number,
   ): Promise<void> {
     const seq = ++this.#lastSeq;
-    const lists = Object.values(counts.policies).flatMap(({ topDenied, topSpenders }) => [topDenied, topSpenders]);
+    const lists = Object.values(counts.policies).flatMap((each) => [
+      each.topDenied,
+      each.topSpenders,
+      each.topRefunded ?? [],
+    ]);
     this.#waiting.push({
       batch: { seq, ...counts, ...(sampled !== null && { samples: sampled.batches }) },
       closedAtMs: nowMs,

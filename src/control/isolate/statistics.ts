@@ -148,12 +148,11 @@ export class IsolateStatistics {
     for (const policy of policies) this.#of(policy).countLatency(latencyMs);
   }
 
-  wantsSettlements(partitionKey: string): boolean {
-    return this.traffic?.includes(partitionKey) === true;
-  }
-
   settled(partitionKey: string, charges: readonly SettledCharge[]): void {
-    this.traffic?.settled(partitionKey, charges);
+    for (const { policy, cost, actualCost } of charges) {
+      if (actualCost !== cost) this.#of(policy).countSettled(partitionKey, actualCost - cost);
+    }
+    if (this.traffic?.includes(partitionKey) === true) this.traffic.settled(partitionKey, charges);
   }
 
   originFailed(): void {
@@ -240,6 +239,8 @@ export class PolicyStatistics {
   #hasCounts = false;
   readonly #denied = new NamedSketch();
   readonly #spenders = new NamedSketch();
+  /** The units that settlements gave back. Null until the first. */
+  #refunds: SpaceSaving | null = null;
 
   count(outcome: OutcomeName): void {
     const index = outcomeNames.indexOf(outcome);
@@ -280,19 +281,33 @@ export class PolicyStatistics {
     if (cost > 0) this.#spenders.add(partitionKey, cost, plain);
   }
 
+  /**
+   * Counts the difference that a settlement makes. Refunds have a list of their own: a sketch that subtracts would no
+   * longer bound the counts of the keys that it has dropped.
+   * @param more the actual cost less the cost that was counted
+   */
+  countSettled(key: string, more: number): void {
+    if (more > 0) this.#spenders.addMore(key, more);
+    else (this.#refunds ??= new SpaceSaving(sketchSlots)).add(key, -more);
+    this.#hasCounts = true;
+  }
+
   get hasCounts(): boolean {
     return this.#hasCounts;
   }
 
   /** The number of lists that are not empty. */
   get lists(): number {
-    return [this.#denied, this.#spenders].filter(({ isEmpty }) => !isEmpty).length;
+    const sizes = [this.#denied.size, this.#spenders.size, this.#refunds?.size ?? 0];
+    return sizes.filter((size) => size > 0).length;
   }
 
   /** Returns the counts, and the listed keys whose plain form is known. Resets the counts to 0. */
   drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly SealCandidate[] } {
     const denied = this.#denied.drain(policy, mostKeys);
     const spenders = this.#spenders.drain(policy, mostKeys);
+    const refunds = this.#refunds?.top(mostKeys) ?? { keys: [], mostOther: 0 };
+    this.#refunds?.clear();
     const counts: PolicyCounts = {
       outcomes: Object.fromEntries(nonZero(this.#outcomes).map(([index, count]) => [outcomeNames[index] ?? "", count])),
       nearLimit: this.#nearLimit,
@@ -303,6 +318,8 @@ export class PolicyStatistics {
       topSpenders: spenders.keys,
       ...(spenders.mostOther > 0 && { mostOtherSpent: spenders.mostOther }),
       ...(this.#deniedRequests > 0 && { deniedRequests: this.#deniedRequests }),
+      ...(refunds.keys.length > 0 && { topRefunded: refunds.keys }),
+      ...(refunds.mostOther > 0 && { mostOtherRefunded: refunds.mostOther }),
     };
     this.#outcomes.fill(0);
     this.#nearLimit = 0;
@@ -328,8 +345,15 @@ class NamedSketch {
     this.#plain[slot] = plain === null || isTooLong(plain) ? null : plain;
   }
 
-  get isEmpty(): boolean {
-    return this.#sketch.size === 0;
+  /** Adds to the weight of a key whose plain form is unknown, or was passed before. */
+  addMore(key: string, weight: number): void {
+    const isKnown = this.#sketch.slotOf(key) !== -1;
+    const slot = this.#sketch.add(key, weight);
+    if (!isKnown) this.#plain[slot] = null;
+  }
+
+  get size(): number {
+    return this.#sketch.size;
   }
 
   drain(policy: string, mostKeys: number) {

@@ -4,7 +4,7 @@
  */
 import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
-import { SpaceSaving, type TopList } from "../space-saving.ts";
+import { type CountedKey, SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
 import { numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
 
@@ -21,6 +21,8 @@ type ListState = readonly [mostOther: number, ...keys: KeyRow[]];
 interface PolicyTopState {
   readonly denied: ListState;
   readonly spenders: ListState;
+  /** Absent in the state of an older version, and without refunds. */
+  readonly refunded?: ListState;
   readonly sealed: readonly (readonly [key: string, sealed: string])[];
 }
 
@@ -32,10 +34,22 @@ export interface TopKeysState {
 class PolicyTop {
   readonly denied = new SpaceSaving(slots);
   readonly spenders = new SpaceSaving(slots);
+  /** The units that settlements gave back to spenders. Null until the first. */
+  #refunded: SpaceSaving | null = null;
   /** The sealed keys by partition key, in the order in which they were last seen. */
   readonly #sealed = new Map<string, string>();
 
-  add({ topDenied, mostOtherDenied, topSpenders, mostOtherSpent }: PolicyCounts): void {
+  get refunded(): TopList {
+    return this.#refunded?.top(slots) ?? { keys: [], mostOther: 0 };
+  }
+
+  #addRefunds(refunds: TopList): void {
+    if (refunds.keys.length > 0 || refunds.mostOther > 0) (this.#refunded ??= new SpaceSaving(slots)).merge(refunds);
+  }
+
+  add(counts: PolicyCounts): void {
+    const { topDenied, mostOtherDenied, topSpenders, mostOtherSpent, topRefunded = [], mostOtherRefunded = 0 } = counts;
+    this.#addRefunds({ keys: topRefunded, mostOther: mostOtherRefunded });
     this.denied.merge({ keys: topDenied, mostOther: mostOtherDenied ?? 0 });
     this.spenders.merge({ keys: topSpenders, mostOther: mostOtherSpent ?? 0 });
     for (const { key, sealed } of [...topDenied, ...topSpenders]) this.addSealed(key, sealed);
@@ -55,15 +69,18 @@ class PolicyTop {
   }
 
   toJSON(): PolicyTopState {
-    return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed: [...this.#sealed] };
+    const lists = { denied: listJson(this.denied), spenders: listJson(this.spenders) };
+    const refunded = this.#refunded === null ? {} : { refunded: listJson(this.#refunded) };
+    return { ...lists, ...refunded, sealed: [...this.#sealed] };
   }
 
   /** Reads the JSON of `toJSON`. */
   static revived(stored: Partial<PolicyTopState> | undefined): PolicyTop {
     const revived = new PolicyTop();
-    const { denied, spenders, sealed } = recordIn(stored);
+    const { denied, spenders, refunded, sealed } = recordIn(stored);
     revived.denied.merge(topIn(denied));
     revived.spenders.merge(topIn(spenders));
+    revived.#addRefunds(topIn(refunded));
     for (const [key, name] of rowsIn(sealed, "string", "string")) revived.addSealed(key, name);
     return revived;
   }
@@ -159,9 +176,8 @@ export class TopKeys {
   /** The most frequent keys from an hour on. By default, of the last 24 hours: the current hour and the 23 before it. */
   top({ policy, by, limit, fromMs }: TopQuery, nowMs: number): readonly TopKey[] {
     const hours = this.#hours(policy, nowMs, fromMs);
-    const merged = new SpaceSaving(slots);
-    for (const hour of hours) merged.merge((by === "denied" ? hour.denied : hour.spenders).top(slots));
-    return merged.top(limit).keys.map((each) => {
+    const keys = by === "denied" ? merged(hours.map((hour) => hour.denied.top(slots))).keys : netSpenders(hours);
+    return keys.slice(0, limit).map((each) => {
       const sealed = sealedIn(hours, each.key);
       return sealed === null ? each : { ...each, sealed };
     });
@@ -198,6 +214,27 @@ export class TopKeys {
     this.#current.policies.set(policy, top);
     return top;
   }
+}
+
+function merged(lists: readonly TopList[]): TopList {
+  const sum = new SpaceSaving(slots);
+  for (const list of lists) sum.merge(list);
+  return sum.top(slots);
+}
+
+/** The spenders without what settlements gave back. The bounds of both lists hold for the difference. */
+function netSpenders(hours: readonly PolicyTop[]): readonly CountedKey[] {
+  const refunded = merged(hours.map((hour) => hour.refunded));
+  const refunds = new Map(refunded.keys.map((each) => [each.key, each]));
+  const unlisted = { count: refunded.mostOther, error: refunded.mostOther };
+  return merged(hours.map((hour) => hour.spenders.top(slots)))
+    .keys.map(({ key, count, error }) => {
+      const back = refunds.get(key) ?? unlisted;
+      const most = Math.max(0, count - (back.count - back.error));
+      return { key, count: most, error: most - Math.max(0, count - error - back.count) };
+    })
+    .filter(({ count }) => count > 0)
+    .toSorted((one, other) => other.count - one.count || one.error - other.error);
 }
 
 /** The newest sealed key of a partition key. */

@@ -52,8 +52,7 @@ const isDecision = (name: string): boolean => decisionCalls.some((each) => each 
 export interface LimiterObserver {
   /** How long an object took to answer a call that a decision waited for. */
   answered(policies: readonly string[], latencyMs: number): void;
-  /** Whether `settled` is called for the reservations of a key. Default: no. */
-  wantsSettlements?(partitionKey: string): boolean;
+  /** Without it, objects do not report what they settle. */
   settled?(partitionKey: string, charges: readonly SettledCharge[]): void;
 }
 

@@ -70,7 +70,7 @@ export function endReservation(
   { isRepeatable = false, isReported = true, ...costs }: Settling,
 ): Promise<SettleReply | null> {
   const { observer } = caller;
-  const wantsCharges = isReported && observer?.wantsSettlements?.(key) === true;
+  const wantsCharges = isReported && observer?.settled !== undefined;
   const call: SettleCall = { key, id, ...costs, ...(wantsCharges && { wantsCharges }) };
   return caller.call<SettleReply>({
     name: "settle",

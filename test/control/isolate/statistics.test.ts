@@ -69,6 +69,18 @@ describe("the counts of a policy", () => {
     expect(counts?.topDenied.map(({ key }) => key)).toEqual(["c", "d", "f", "g", "h"]);
   });
 
+  it("a batch lists what settlements gave back, and adds to the spenders what settlements charged in addition", async () => {
+    const { statistics } = statisticsWith();
+    const charge = { policy: "p", cost: 5, spentAtMs: 0, settledAtMs: 1 };
+    for (const [key, actualCost] of Object.entries({ a: 2, b: 9, c: 5 })) {
+      allow(statistics, key, "p", 5);
+      statistics.settled(key, [{ ...charge, actualCost }]);
+    }
+    const [counts] = countsOf(await statistics.batches());
+    expect(counts?.topSpenders.map(({ count }) => count)).toEqual([9, 5, 5]);
+    expect(counts?.topRefunded).toEqual([{ key: "a", count: 3, error: 0 }]);
+  });
+
   it("exempt keys, and keys without a decision of an object, are listed neither as spenders nor as denied", async () => {
     const { statistics } = statisticsWith();
     statistics.record("p", "exempt", keyOf("a"), decisionOf({}), null);

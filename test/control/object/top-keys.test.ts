@@ -125,3 +125,22 @@ it("at most 512 sealed keys are kept for each hour and policy, and a sealed key 
   expect(store.sealedKey("api", "k598", startMs)).toBe("s598");
   expect(store.sealedKey("api", "k599", startMs)).toBeNull();
 });
+
+it("the cost of a spender is what it spent without what settlements gave back, and never below 0", () => {
+  const { storage, record } = world();
+  record(startMs, { api: { topSpenders: [key("a", 100), key("b", 60), key("c", 5)] } });
+  const laterMs = startMs + 60_000;
+  record(laterMs, { api: { topRefunded: [key("a", 90), key("c", 5), key("d", 7)] } });
+  const { store } = world(storage);
+  expect(store.top({ ...denied, by: "cost" }, laterMs)).toEqual([key("b", 60), key("a", 10)]);
+});
+
+it("the error of a spender includes the refunds that the isolates' lists may have omitted", () => {
+  const { store, record } = world();
+  record(startMs, { api: { topSpenders: [key("a", 100, { error: 2 }), key("b", 4)] } });
+  record(startMs + 1, { api: { topRefunded: [key("a", 30, { error: 10 })], mostOtherRefunded: 6 } });
+  expect(store.top({ ...denied, by: "cost" }, startMs + 1)).toEqual([
+    key("a", 80, { error: 12 }),
+    key("b", 4, { error: 4 }),
+  ]);
+});
