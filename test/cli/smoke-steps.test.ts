@@ -270,8 +270,8 @@ describe("the requests of a step", () => {
   });
 });
 
-it("the page about the command line has a row for each step of the smoke test, in their order", () => {
-  const rows = rowsOf(readPage("docs/reference/command-line.md"), "step");
+it("the page about deploy and smoke has a row for each step of the smoke test, in their order", () => {
+  const rows = rowsOf(readPage("docs/reference/deploy-and-smoke.md"), "step");
   expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(Object.keys(smokeSteps));
 });
 

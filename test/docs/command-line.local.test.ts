@@ -1,19 +1,15 @@
 /**
- * Every command prints its options with `--help`, and the page about the command line lists exactly these options with
- * their defaults.
+ * Every command prints its options with `--help`, and the pages about commands list exactly these options with their
+ * defaults.
  */
 import { expect, it } from "vitest";
 import { type Run, runNpm } from "../system/checkout.ts";
 import { benchCommands } from "../tools/bench-commands.ts";
-import { readPage } from "./pages.ts";
-
-const { tables } = readPage("docs/reference/command-line.md");
+import { commandTables, optionRows } from "./commands.ts";
 
 const withoutCode = (text: string): string => text.replaceAll("`", "");
 
-/** The rows of the table of options below a heading. */
-const rowsUnder = (heading: string): string[][] =>
-  (tables.findLast((table) => table.heading === heading)?.rows ?? []).map((row) => row.map(withoutCode));
+const documentedOptions = (command: string): string[][] => optionRows(command).map((row) => row.map(withoutCode));
 
 const npmRun = (...words: string[]): Run => runNpm(".", "run", "--silent", ...words);
 
@@ -47,10 +43,10 @@ it.each([
   ["npm run release", " <patch|minor|major|x.y.z>"],
   ["npm run screenshots"],
 ])(
-  "%s -- --help prints the options that the page lists, and does nothing else",
+  "%s -- --help prints the options that the pages list, and does nothing else",
   async (heading = "", argument = "") => {
     const options = await optionsOf(`${heading} --${argument}`, heading.split(" ").at(-1) ?? "", "--");
-    const listed = new Map(rowsUnder(heading).map(([usage = "", fallback]) => [usage, fallback]));
+    const listed = new Map(documentedOptions(heading).map(([usage = "", fallback]) => [usage, fallback]));
     expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
     for (const { usage, fallback } of options) {
       expect(listed.get(usage)).toContain(fallback ?? "");
@@ -59,12 +55,12 @@ it.each([
 );
 
 it.each(Object.keys(benchCommands))(
-  "npm run bench -- %s --help prints the options that the page lists, and does nothing else",
+  "npm run bench -- %s --help prints the options that the pages list, and does nothing else",
   async (name) => {
     const options = await optionsOf(`npm run bench -- ${name}`, "bench", "--", name);
     // Stryker lists its options in its own format.
     if (name === "mutation") return;
-    const listed = rowsUnder("npm run bench").filter(([of]) => of === name);
+    const listed = documentedOptions("npm run bench").filter(([of]) => of === name);
     expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
     for (const [index, { fallback }] of options.entries()) {
       const shown = listed[index]?.[2]?.replaceAll(",", "") ?? "";
@@ -87,8 +83,8 @@ it("npm run bench lists the names of all measurements, and rejects an unknown na
   ]);
 });
 
-it("the page about the command line lists every measurement of npm run bench", () => {
-  const { rows = [] } = tables.find(({ columns }) => columns[0] === "name") ?? {};
+it("the page about development commands lists every measurement of npm run bench", () => {
+  const { rows = [] } = commandTables.find(({ columns }) => columns[0] === "name") ?? {};
   const names = rows.map(([name = ""]) => withoutCode(name));
   expect(names).toEqual(Object.keys(benchCommands));
 });

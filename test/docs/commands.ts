@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { benchCommands } from "../tools/bench-commands.ts";
 import { wranglerProblems } from "./wrangler-commands.ts";
-import { type Block, readPage } from "./pages.ts";
+import { type Block, readPage, type Table } from "./pages.ts";
 
 /** Whether a block's commands need an account, or take long. */
 export const isCheckedCommand = ({ language, info }: Block): boolean =>
@@ -12,7 +12,21 @@ const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
   scripts: Readonly<Record<string, string>>;
 };
 
-const commandLine = readPage("docs/reference/command-line.md");
+/** The tables of the pages about commands. */
+export const commandTables: readonly Table[] = [
+  "docs/reference/command-line.md",
+  "docs/reference/advise-and-what-if.md",
+  "docs/reference/deploy-and-smoke.md",
+  "docs/reference/development-commands.md",
+].flatMap((path) => readPage(path).tables);
+
+/** The rows of the tables of options whose heading names the command. Two commands share a table. */
+export const optionRows = (command: string): (readonly string[])[] =>
+  commandTables
+    .filter(({ heading, columns }) => columns.includes("option") && isNamedIn(heading, command))
+    .flatMap(({ rows }) => rows);
+
+const isNamedIn = (heading: string, command: string): boolean => heading.split(/ of | and /).includes(command);
 
 /** Programs that every reader has, or that another program on the page installs. */
 const otherPrograms = new Set(
@@ -64,10 +78,10 @@ function scriptOf(words: readonly string[]): string {
   return (named[0] === "run" ? named[1] : named[0]) ?? "";
 }
 
-/** The options of `npm run <script> -- <name>`, all of which the page about the command line lists. */
+/** The options of `npm run <script> -- <name>`, all of which the pages about commands list. */
 function listedOptions(script: string, name: string): Set<string> {
   const heading = script === "start" ? "npm start" : `npm run ${script}`;
-  const rows = commandLine.tables.filter((table) => table.heading === heading).flatMap((table) => table.rows);
+  const rows = optionRows(heading);
   const own = script === "bench" ? rows.filter((row) => row.includes(`\`${name}\``)) : rows;
   const text = own.flat().join("\n");
   return new Set(text.match(/(?<=[`,] ?)--?[a-z][a-z-]*/g));

@@ -66,8 +66,8 @@ describe("npm run what-if", () => {
     const words = ["--log", "-", "--key", "ip,path", "--limits", "300/minute", "--json"];
     const { code, stdout } = await whatIf([...words, "--strategy", "sliding-log"], gzipSync(log));
     expect(code).toBe(0);
-    const documented = pageAt("reference/command-line").tables.find(
-      ({ heading }) => heading === "JSON of npm run what-if",
+    const documented = pageAt("reference/advise-and-what-if").tables.find(
+      ({ heading }) => heading === "Results as JSON",
     );
     const fields = documented?.rows.flatMap((cells) =>
       Array.from(cells.join().matchAll(/`(\w+)`/g), ([, name]) => name),

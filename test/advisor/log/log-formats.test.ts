@@ -155,7 +155,7 @@ function lastLine(lines: readonly string[]): LogLine {
 
 describe("formats of logs", () => {
   it("every log line in the documentation is read as a request of the client at noon", () => {
-    const lines = pageBlock("reference/command-line", "log").trimEnd().split("\n");
+    const lines = pageBlock("reference/access-logs", "log").trimEnd().split("\n");
     const [arrays, others] = [true, false].map((isArray) => lines.filter((line) => line.startsWith("[{") === isArray));
     const texts = [...(arrays ?? []), (others ?? []).join("\n")];
     const read = texts.map((text) => readLog(text, 100));
