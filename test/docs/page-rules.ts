@@ -33,6 +33,9 @@ function linkProblem(
   isFile: (path: string) => boolean,
 ): string | null {
   if (/^[a-z][a-z0-9+.-]*:/i.test(link) || link.startsWith("//")) return externalProblem(link);
+  const [, workflow] = page.path === "README.md" ? (workflowLink.exec(link) ?? []) : [];
+  if (workflow !== undefined)
+    return isFile(`.github/workflows/${workflow}`) ? null : `there is no workflow ${workflow}`;
   if (link.startsWith("/")) return "expected a path relative to the page";
   const [path = "", anchor] = link.split("#");
   const target = path === "" ? page.path : normalize(join(dirname(page.path), decodeURI(path)));
@@ -43,6 +46,9 @@ function linkProblem(
   if (linked === undefined) return null;
   return linked.anchors.has(decodeURIComponent(anchor)) ? null : `${target} has no such heading`;
 }
+
+/** On GitHub, this path leads from the README to a workflow and its badge, whatever account has the repository. */
+const workflowLink = /^\.\.\/\.\.\/actions\/workflows\/([\w-]+\.yml)(?:\/badge\.svg)?$/;
 
 /** `npm start` serves the playground at this address. */
 export const localPlayground = "http://admin.localhost:8787/_headgate/playground";
@@ -114,7 +120,7 @@ export function unusedFiles(pages: readonly Page[], files: readonly string[]): s
   return files.filter((file) => !linked.has(file));
 }
 
-/** Every page of the manual is linked from an index: the README, or a list of examples that the README links. */
+/** Every page of the manual is linked from an index: the README, or a page that the README links for this purpose. */
 export function indexProblems(indexes: readonly Page[], paths: readonly string[]): string[] {
   const linked = new Set(
     indexes.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link.replace(/#.*/, ""))))),

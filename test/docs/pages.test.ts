@@ -16,10 +16,11 @@ describe("the documentation", () => {
     expect(problems).toEqual([]);
   });
 
-  it("the README links every page of the manual, and its list of examples links every example", () => {
+  it("the README links every page of the manual, except examples and commands, which pages of their own list", () => {
     const paths = pages.map(({ path }) => path);
     expect(paths.length).toBeGreaterThan(40);
-    expect(indexProblems([readPage("README.md"), readPage(examplesPage)], paths)).toEqual([]);
+    const indexes = ["README.md", examplesPage, "docs/reference/command-line.md"];
+    expect(indexProblems(indexes.map(readPage), paths)).toEqual([]);
   });
 
   it("every picture and file of the manual is shown or linked by a page", () => {
@@ -96,8 +97,16 @@ describe("the rules for pages", () => {
     ["[x](/x.md)", "docs/a.md: /x.md: expected a path relative to the page"],
     ["[x](http://x.example)", "docs/a.md: http://x.example: expected https"],
     ["[x](https://)", "docs/a.md: https://: is not a URL"],
+    ["[x](../../actions/workflows/ci.yml)", "docs/a.md: ../../actions/workflows/ci.yml: leads out of the repository"],
   ])("the rules report the link %s", (line, problem) => {
     expect(problemsOf(made("# A", "", line))).toEqual([problem]);
+  });
+
+  it("the badge of a workflow in the README needs a workflow of that name", () => {
+    const badge = (name: string): string => `../../actions/workflows/${name}/badge.svg`;
+    const page = parsePage("README.md", `![a](${badge("ci.yml")}) ![b](${badge("other.yml")})`);
+    const problems = linkProblems(page, new Map(), (path) => path === ".github/workflows/ci.yml");
+    expect(problems).toEqual([`README.md: ${badge("other.yml")}: there is no workflow other.yml`]);
   });
 
   it.each<[string, string[], string]>([

@@ -22,7 +22,7 @@ export function peersText({ figures }: RecordedRun): string {
   return `With one key, Headgate's strict \`/check\` serves ${whole(strict)} requests per second. That is ${listed(compared)}.`;
 }
 
-/** Three lines for the README: the rates of three kinds of checks, two ratios, and the number of goals met. */
+/** The speed of an exact decision, in three lines for the README. The page of results has all figures and goals. */
 export function readmeText({ figures, goals, machine, settings }: RecordedRun): string {
   const rateOf = (id: string): string => {
     const median = figures.find((of) => of.id === id)?.perSecond.median;
@@ -30,7 +30,7 @@ export function readmeText({ figures, goals, machine, settings }: RecordedRun): 
   };
   const ratioOf = (of: string, to: string): string =>
     goals.find((goal) => goal.of === of && goal.to === to)?.ratio?.median.toFixed(2) ?? "not measured";
-  return `On ${machine.cores} cores with ${settings.connections} connections, workerd serves ${rateOf("check")} strict checks of one key per second, ${rateOf("check-leased")} leased checks, or ${rateOf("check-denied")} denials. Strict checks have ${ratioOf("check", "noop")} times the rate of a Durable Object call that does nothing, and ${ratioOf("check", "store")} times that of \`hono-rate-limiter\`. ${metText(goals)}, as the [results](docs/benchmarks/results.md) show.`;
+  return `Exact decisions on one key have ${ratioOf("check", "noop")} times the rate of a Durable Object call that does nothing, and ${ratioOf("check", "store")} times that of \`hono-rate-limiter\`: ${rateOf("check")} per second on ${machine.cores} cores with ${settings.connections} connections, and ${rateOf("check-denied")} denials. The [results](docs/benchmarks/results.md) compare other limiters, and judge each goal.`;
 }
 
 /** States how many goals are met, and lists the missed goals with their ratios. */
