@@ -1,39 +1,25 @@
 /**
  * Runs the Workers and the configuration of the page about the Hono middleware, with the source instead of the package.
  */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTestHarness, type TestHarness } from "wrangler";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { TestHarness } from "wrangler";
 import { buildConsoleIn } from "../../src/cli/console-build.ts";
 import { pageBlock } from "./page-block.ts";
+import { pageWorkers } from "./page-worker.ts";
 import { readPage } from "./pages.ts";
 
 const page = "how-to/limit-a-hono-app";
-const folder = mkdtempSync(join(tmpdir(), "headgate-hono-"));
 const token = "the-admin-token-of-alice";
-const servers: TestHarness[] = [];
+const start = pageWorkers();
 
-const installed = (code: string): string =>
-  code.replaceAll(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/sdk/package/${name}.ts`)));
-
-async function served(name: string, code: string, configuration: string): Promise<TestHarness> {
-  const own = join(folder, name);
-  mkdirSync(join(own, "src"), { recursive: true });
-  mkdirSync(join(own, "node_modules"));
-  symlinkSync(resolve("node_modules/hono"), join(own, "node_modules/hono"));
-  await buildConsoleIn(join(own, "node_modules/headgate/lib/console"));
-  writeFileSync(join(own, "src/index.ts"), installed(code));
-  writeFileSync(join(own, "wrangler.toml"), configuration);
-  const secrets = { KEY_SECRET: crypto.randomUUID(), ADMIN_TOKENS: token };
-  const server = createTestHarness({
-    workers: [{ configPath: join(own, "wrangler.toml"), secrets }],
+const served = (code: string, configuration: string): Promise<TestHarness> =>
+  start({
+    files: { "src/index.ts": code, "wrangler.toml": configuration },
+    packages: ["hono"],
+    secrets: { ADMIN_TOKENS: token },
+    prepare: (folder) => buildConsoleIn(join(folder, "node_modules/headgate/lib/console")),
   });
-  servers.push(server);
-  await server.listen();
-  return server;
-}
 
 /** All routes of the page in one app, behind the admin API. */
 function wholeApp(): string {
@@ -77,13 +63,8 @@ let whole: TestHarness;
 
 beforeAll(async () => {
   const configuration = pageBlock(page, "toml other", "RATE_LIMITER");
-  small = await served("small", pageBlock(page, "ts worker"), configuration);
-  whole = await served("whole", wholeApp(), `${configuration}\n${pageBlock(page, "toml other", "CONTROL_PLANE")}`);
-});
-
-afterAll(async () => {
-  await Promise.all(servers.map((server) => server.close()));
-  rmSync(folder, { recursive: true });
+  small = await served(pageBlock(page, "ts worker"), configuration);
+  whole = await served(wholeApp(), `${configuration}\n${pageBlock(page, "toml other", "CONTROL_PLANE")}`);
 });
 
 describe("the Worker with two lines", () => {

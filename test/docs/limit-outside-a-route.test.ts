@@ -1,17 +1,11 @@
 /** Runs the page's example of a limit outside of a route that shares the counter of a Hono route. */
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import type { Hono } from "hono";
-import { afterAll, expect, it } from "vitest";
-import { build } from "esbuild";
+import { expect, it } from "vitest";
 import type { createTestLimiter } from "../../src/sdk/package/test.ts";
 import { pageBlock } from "./page-block.ts";
+import { pageModules } from "./page-module.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-outside-"));
-symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const imported = pageModules();
 
 interface Example {
   readonly app: Hono;
@@ -19,29 +13,17 @@ interface Example {
   readonly createTestLimiter: typeof createTestLimiter;
 }
 
-async function example(): Promise<Example> {
-  const code = `import { Hono } from "hono";
+it("a background job of a user and the user's requests charge the same counter", async () => {
+  const {
+    app,
+    chargeJob,
+    createTestLimiter: createLimiter,
+  } = await imported<Example>(`import { Hono } from "hono";
     const app = new Hono();
     ${pageBlock("how-to/limit-outside-a-route", "ts hono")}
     app.get("/api/*", (c) => c.text("ok"));
     export { createTestLimiter } from "headgate/test";
-    export { app };`;
-  const file = join(folder, "example.mjs");
-  const alias = ["hono", "test"].map((name) => [`headgate/${name}`, resolve(`src/sdk/package/${name}.ts`)]);
-  await build({
-    stdin: { contents: code, loader: "ts", resolveDir: folder },
-    outfile: file,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    external: ["cloudflare:*"],
-    alias: Object.fromEntries(alias),
-  });
-  return (await import(pathToFileURL(file).href)) as Example;
-}
-
-it("a background job of a user and the user's requests charge the same counter", async () => {
-  const { app, chargeJob, createTestLimiter: createLimiter } = await example();
+    export { app };`);
   const { env } = createLimiter();
   const visit = async (user: string): Promise<number> =>
     (await app.request("/api/x", { headers: { "X-User": user } }, env)).status;

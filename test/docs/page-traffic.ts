@@ -16,6 +16,8 @@ export interface Sent {
   readonly address?: string;
   readonly token?: string;
   readonly apiKey?: string;
+  /** The client's continent, as Cloudflare would state it. */
+  readonly continent?: string;
 }
 
 export interface Answer {
@@ -78,20 +80,21 @@ export function pageTraffic(): PageTraffic {
           ...localVariables(configurationOf(path, words), origin),
           CHECK_TOKENS: checkToken,
         },
-        { bundledIn: folder, print: (text) => void (printed += text) },
+        { bundledIn: folder, cfField: "X-Cf", print: (text) => void (printed += text) },
       );
     });
   };
 
   const url = (): string => workerd?.url.origin ?? "";
 
-  const send = async (path: string, { method, body, address, token, apiKey }: Sent): Promise<Answer> => {
+  const send = async (path: string, { method, body, address, token, apiKey, continent }: Sent): Promise<Answer> => {
     const response = await fetch(url() + path, {
       method: method ?? "GET",
       headers: {
         ...(address !== undefined && { "CF-Connecting-IP": address }),
         ...(token !== undefined && { Authorization: `Bearer ${token}` }),
         ...(apiKey !== undefined && { "X-Api-Key": apiKey }),
+        ...(continent !== undefined && { "X-Cf": JSON.stringify({ continent }) }),
       },
       ...(body !== undefined && { body }),
     });

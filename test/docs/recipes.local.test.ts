@@ -3,6 +3,7 @@ import { Temporal } from "temporal-polyfill";
 import { describe, expect, it, vi } from "vitest";
 import { pageBlock } from "./page-block.ts";
 import { type Answer, type CheckedDecision, having, many, pageTraffic, type Sent } from "./page-traffic.ts";
+import { upgrade } from "../system/frames.ts";
 
 const { origin, serve, url, printed, send, check, look, remaining } = pageTraffic();
 
@@ -259,5 +260,89 @@ describe("shadow rollout", () => {
     await check("POST", "", { policy: "api", key: "203.0.113.3", cost: 100 });
     const { status, text } = await send("/", { address: "203.0.113.3" });
     expect([status, JSON.parse(text)]).toEqual([429, expect.objectContaining({ "violated-policies": ["api"] })]);
+  });
+});
+
+describe("an organisation and each of its users", () => {
+  serve("docs/how-to/organisations-users-and-regions.md", "jwt:org");
+
+  const member = async (sub: string, org: string): Promise<Sent> => ({ token: await origin().tokenOf({ sub, org }) });
+
+  it("the organisation recipe denies a user who is too fast, and no other user of the organisation", async () => {
+    const [fast, slow] = [await member("fast", "one"), await member("slow", "one")];
+    await check("POST", "", { policy: "user", key: ["one", "fast"], cost: 100 });
+    const denied = await send("/api/x", fast);
+    expect([denied.status, JSON.parse(denied.text)]).toMatchObject([429, { "violated-policies": ["user"] }]);
+    expect((await send("/api/x", slow)).headers.get("RateLimit")).toMatch(/^"user";r=99;t=60, "organisation";r=999;/);
+  });
+
+  it("the organisation recipe denies every user of an organisation whose limit is exceeded, and charges none", async () => {
+    await check("POST", "", { policy: "organisation", key: "two", cost: 1_000 });
+    const denied = await send("/api/x", await member("ann", "two"));
+    expect([denied.status, JSON.parse(denied.text)]).toMatchObject([429, { "violated-policies": ["organisation"] }]);
+    await vi.waitFor(async () => expect(await remaining("user", "two&key=ann")).toBe(100), 5_000);
+    expect((await send("/api/x", await member("ann", "three"))).status).toBe(200);
+  });
+
+  it("the organisation recipe gives an organisation with a larger contract more units", async () => {
+    await check("POST", "", { policy: "organisation", key: "acme", cost: 1_000 });
+    expect((await send("/api/x", await member("ann", "acme"))).status).toBe(200);
+  });
+});
+
+describe("all regions and each region", () => {
+  serve("docs/how-to/organisations-users-and-regions.md", "continent");
+
+  it("the region recipe limits an API key in each region, and in all regions together", async () => {
+    const apiKey = "key-1";
+    await check("POST", "", { policy: "region", key: [apiKey, "EU"], cost: 600 });
+    const inEurope = await send("/api/x", { apiKey, continent: "EU" });
+    expect([inEurope.status, JSON.parse(inEurope.text)]).toMatchObject([429, { "violated-policies": ["region"] }]);
+    expect((await send("/api/x", { apiKey, continent: "NA" })).status).toBe(200);
+    await check("POST", "", { policy: "all-regions", key: "key-2", cost: 1_000 });
+    const anywhere = await send("/api/x", { apiKey: "key-2", continent: "AS" });
+    expect([anywhere.status, JSON.parse(anywhere.text)]).toMatchObject([429, { "violated-policies": ["all-regions"] }]);
+  });
+});
+
+describe("dollars per month", () => {
+  serve("docs/how-to/dollars-per-month.md");
+
+  const spend = async (user: string, units: string, plan = "free"): Promise<Answer> =>
+    send(`/v1/${units}`, { method: "POST", token: await origin().tokenOf({ sub: user, plan }) });
+
+  it("the dollars recipe charges the price of a response, and denies until the month ends", async () => {
+    expect((await spend("one", "3150")).status).toBe(200);
+    await vi.waitFor(async () => expect(await remaining("budget", "one")).toBe(496_850), 5_000);
+    await check("POST", "", { policy: "budget", key: "one", cost: 496_700 });
+    const { status, headers } = await spend("one", "1");
+    expect([status, headers.get("Retry-After")]).toEqual([429, monthEnd(headers)]);
+    expect((await spend("one", "1", "pro")).status).toBe(200);
+  });
+
+  /** The seconds until the budget is full again, as the RateLimit field states them. */
+  const monthEnd = (headers: Headers): string | undefined =>
+    /^"budget";r=\d+;t=(\d+)$/.exec(headers.get("RateLimit") ?? "")?.[1];
+
+  it("the dollars recipe charges at most $2 for a response, and nothing for a failed one", async () => {
+    await spend("two", "90000");
+    await vi.waitFor(async () => expect(await remaining("budget", "two")).toBe(480_000), 5_000);
+    expect((await spend("three", "broken")).status).toBe(503);
+    await vi.waitFor(async () => expect(await remaining("budget", "three")).toBe(500_000), 5_000);
+  });
+});
+
+describe("the opening of WebSockets", () => {
+  serve("docs/how-to/websockets.md");
+
+  it("the WebSocket recipe allows three open WebSockets, and the next one when one of them is closed", async () => {
+    const open = (): ReturnType<typeof upgrade> => upgrade(new URL("/socket", url()));
+    const opened = [await open(), await open(), await open()];
+    expect(opened.map(({ answer }) => answer.statusCode)).toEqual([101, 101, 101]);
+    const denied = await fetch(`${url()}/socket`);
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "1"]);
+    opened[0]?.frames.close(1000, "done");
+    await vi.waitUntil(async () => (await fetch(`${url()}/socket`)).ok, 5_000);
+    for (const { frames } of opened) frames.stream.destroy();
   });
 });

@@ -96,6 +96,7 @@ async function shellVariables(folder: string, origin: RecipeOrigin): Promise<Rec
     TOKEN: /^CHECK_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",
     ADMIN_TOKEN: /^ADMIN_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",
     USER_TOKEN: await origin.tokenOf({ sub: "alice" }),
+    MEMBER_TOKEN: await origin.tokenOf({ sub: "carol", org: "acme" }),
     PRO_TOKEN: await origin.tokenOf({ sub: "bob", plan: "pro" }),
   };
 }

@@ -1,8 +1,10 @@
 /** An origin that the tests of the recipes control, and the identity provider of the origin's users. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
 import { exportJWK, generateKeyPair, type GenerateKeyPairResult, SignJWT } from "jose";
+import { accepted } from "./frames.ts";
 
 export interface RecipeOrigin {
   readonly url: string;
@@ -56,11 +58,17 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
         response.writeHead(isUnknown ? 401 : 200).end();
         return;
       }
-      // A model that uses as many tokens as the request asks for.
+      // A model that uses as many tokens as the request asks for, and has this price.
       case "v1":
-        if (/^\d+$/.test(name)) response.setHeader("X-Tokens-Used", name);
+        if (/^\d+$/.test(name)) response.setHeader("X-Tokens-Used", name).setHeader("X-Price", name);
         response.writeHead(name === "broken" ? 503 : 200).end();
         return;
+      // A GraphQL server that states the cost of a list and its items.
+      case "graphql": {
+        const [, first = "0"] = /first: (\d+)/.exec(await text(request)) ?? [];
+        response.setHeader("X-Query-Cost", String(Number(first) + 1)).end('{"data":{}}');
+        return;
+      }
       case "reports":
         reports.set(pathname, response);
         response.write("The report begins.");
@@ -71,6 +79,11 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
   };
 
   const server = createServer((request, response) => void answer(request, response));
+  const sockets: Duplex[] = [];
+  server.on("upgrade", (request, stream, unread) => {
+    sockets.push(stream);
+    accepted(request, stream, unread);
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -86,6 +99,8 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
     close: () => {
       server.close();
       server.closeAllConnections();
+      // An upgraded connection no longer belongs to the server.
+      for (const socket of sockets) socket.destroy();
     },
   };
 }

@@ -1,5 +1,5 @@
 /**
- * A Worker without Hono outside the repository: the examples of the page about queues, scheduled jobs and WebSockets.
+ * A Worker without Hono outside the repository: the examples of the page about queues and scheduled handlers.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
@@ -12,8 +12,7 @@ const [imports = "", ...consumer] = pageBlock(page, "ts queue")
   .split("\n\n");
 
 /** The functions of the page in one Worker, with the work that they limit. */
-const worker = `import { DurableObject } from "cloudflare:workers";
-${imports}
+const worker = `${imports}
 
 interface Mail {
   readonly to: string;
@@ -22,7 +21,6 @@ interface Mail {
 interface Env {
   readonly RATE_LIMITER: DurableObjectNamespace;
   readonly MAILS: Queue<Mail>;
-  readonly ROOM: DurableObjectNamespace<Room>;
 }
 
 const sent: string[] = [];
@@ -32,14 +30,12 @@ const importRows = async (tenant: string): Promise<number> => (tenant === "red" 
 
 ${consumer.join("\n\n")}
 ${pageBlock(page, "ts scheduled")}
-${pageBlock(page, "ts socket")}
 ${pageBlock(page, "ts fetch")}
 export default {
   queue,
   scheduled,
   async fetch(request, env) {
     const { pathname, searchParams } = new URL(request.url);
-    if (pathname === "/room") return env.ROOM.getByName("room").fetch(request);
     if (pathname === "/mails") {
       await env.MAILS.sendBatch(searchParams.getAll("to").map((to) => ({ body: { to } })));
       return new Response("queued");
@@ -66,13 +62,9 @@ compatibility_date = "2026-11-01"
 name = "RATE_LIMITER"
 class_name = "RateLimiter"
 
-[[durable_objects.bindings]]
-name = "ROOM"
-class_name = "Room"
-
 [[migrations]]
 tag = "v1"
-new_sqlite_classes = ["RateLimiter", "Room"]
+new_sqlite_classes = ["RateLimiter"]
 
 [[queues.producers]]
 binding = "MAILS"
@@ -131,20 +123,6 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
     await expect.poll(() => json("/imports")).toEqual([980, 300]);
     await server.getWorker().scheduled(cron);
     await expect.poll(() => json("/imports")).toEqual([960, 300]);
-  });
-
-  it("a Durable Object answers each WebSocket message within the limits of the message's user", async () => {
-    const received: string[] = [];
-    const { webSocket } = await ask("/room?user=ann", { headers: { Upgrade: "websocket" } });
-    if (webSocket === null) throw new Error("the object has not accepted the WebSocket");
-    webSocket.addEventListener("message", ({ data }) => {
-      if (typeof data === "string") received.push(data);
-    });
-    webSocket.accept();
-    for (const text of ["one", "two", "three", "four"]) webSocket.send(text);
-    await expect.poll(() => received.length).toBe(4);
-    expect(received.toSorted()).toEqual(["one", "three", "two", expect.stringMatching(/^wait \d+ s$/)]);
-    webSocket.close();
   });
 
   it("an eventual policy syncs its charges after the handler has ended, without the handler's context", async () => {
