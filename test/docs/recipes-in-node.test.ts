@@ -1,11 +1,15 @@
 /** Runs the code of recipes in Node with limiters in memory: budgets, organisations, and a hook of SvelteKit. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Hono } from "hono";
 import { describe, expect, it } from "vitest";
+import { unstable_readConfig } from "wrangler";
 import { createTestLimiter } from "../../src/sdk/package/test.ts";
 import { pageBlock } from "./page-block.ts";
 import { pageModules } from "./page-module.ts";
 
-const imported = pageModules();
+const importPage = pageModules();
 
 interface Budget {
   readonly paid: <Result>(
@@ -18,7 +22,7 @@ interface Budget {
 }
 
 describe("dollars per month in a Worker", async () => {
-  const { paid, dollarsLeft } = await imported<Budget>(pageBlock("how-to/dollars-per-month", "ts budget"));
+  const { paid, dollarsLeft } = await importPage<Budget>(pageBlock("how-to/dollars-per-month", "ts budget"));
 
   it("the budget recipe charges what the work has cost, and runs no work that the budget may not cover", async () => {
     const { env, clock } = createTestLimiter({ startAt: "2026-01-30T12:00:00Z" });
@@ -43,7 +47,7 @@ describe("dollars per month in a Worker", async () => {
 
 describe("an organisation and each of its users in a Hono app", () => {
   it("the organisation recipe charges the user and the organisation, or neither", async () => {
-    const { app } = await imported<{ readonly app: Hono }>(`import { Hono } from "hono";
+    const { app } = await importPage<{ readonly app: Hono }>(`import { Hono } from "hono";
       import { rateLimit } from "headgate/hono";
       type AppEnv = { Variables: { org: string; user: string } };
       export const app = new Hono<AppEnv>();
@@ -74,7 +78,7 @@ describe("a hook of SvelteKit", () => {
   }
 
   it("the hook asks a service binding, and answers requests over the limit with 429 and the wait", async () => {
-    const { handle } = await imported<Hook>(pageBlock("how-to/other-frameworks", "ts sveltekit-hook"));
+    const { handle } = await importPage<Hook>(pageBlock("how-to/other-frameworks", "ts sveltekit-hook"));
     const { service } = createTestLimiter({ policies: [{ name: "visitors", key: "ip", limits: "1/minute" }] });
     const fields: Record<string, string>[] = [];
     const event = {
@@ -88,4 +92,21 @@ describe("a hook of SvelteKit", () => {
     const { status, headers } = await visit();
     expect([status, headers.has("Retry-After")]).toEqual([429, true]);
   });
+});
+
+it("the Worker that the SvelteKit adapter writes is the one that the main module imports", () => {
+  const page = "how-to/other-frameworks";
+  const [, file = ""] = /config: "([^"]+)"/.exec(pageBlock(page, "js svelte-config")) ?? [];
+  const [, imported = ""] = /^import handler from "([^"]+)"/.exec(pageBlock(page, "ts sveltekit")) ?? [];
+  const configuration = pageBlock(page, "toml other");
+  expect(configuration).toContain(`# ${file}`);
+  const folder = mkdtempSync(join(tmpdir(), "headgate-sveltekit-"));
+  try {
+    const config = join(folder, file);
+    writeFileSync(config, configuration);
+    const { main } = unstable_readConfig({ config }, { hideWarnings: true });
+    expect(main).toBe(join(folder, "src", imported));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

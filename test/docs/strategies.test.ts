@@ -7,7 +7,6 @@ import {
   createMeter,
   type Decision,
   type Limit,
-  limitFields,
   mostStoredBytesOf,
   parseLimits,
   strategies,
@@ -189,11 +188,6 @@ describe("the table of bounds and state sizes", () => {
       expect(bounds[row["bound"] ?? ""]).toBe(rule.mostPerWindow(complete));
     },
   );
-});
-
-test("the table of fields in the reference of strategies lists every field of a limit and no other", () => {
-  const { rows } = tableWith("field");
-  expect(rows.map(({ field = "" }) => field.replaceAll("`", "")).toSorted()).toEqual(limitFields.toSorted());
 });
 
 test("the reference of strategies states the generated names of limits", () => {

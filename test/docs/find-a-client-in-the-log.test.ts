@@ -1,5 +1,6 @@
 /**
- * The command and texts with which docs/operate/logs.md computes the pseudonyms of keys give the pseudonyms in events.
+ * The command and texts with which docs/operate/find-a-client-in-the-log.md computes the pseudonyms of keys give the
+ * pseudonyms in events.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -23,7 +24,7 @@ const shownText = '[["ip", "203.0.113.7"]]';
 
 /** The output of the page's command for a text. */
 function computed(text: string): string {
-  const command = pageBlock("operate/logs", "bash", "createHmac").replace(shownText, text);
+  const command = pageBlock("operate/find-a-client-in-the-log", "bash", "createHmac").replace(shownText, text);
   // Removes the tests' own secret, which would take precedence over the secret in the file.
   const env = { PATH: process.env["PATH"] } as object as NodeJS.ProcessEnv;
   return execFileSync("bash", ["-c", command], { cwd: folder, env, encoding: "utf8" }).trim();
@@ -38,9 +39,9 @@ const partitionKeys = new Map([
   ["a check with ad hoc `limits`", partitions.adhocPartitionKey(["203.0.113.7"])],
 ]);
 
-const rows = rowsOf(readPage("docs/operate/logs.md"), "key of the policy", "string");
+const rows = rowsOf(readPage("docs/operate/find-a-client-in-the-log.md"), "key of the policy", "string");
 
-it("the page about logs has a text for each kind of key", () => {
+it("the page about pseudonyms has a text for each kind of key", () => {
   expect(rows.map(([name]) => name)).toEqual([...partitionKeys.keys()]);
   expect(codesIn(rows[0]?.[1])).toEqual([JSON.stringify(JSON.parse(shownText))]);
 });
