@@ -1,8 +1,8 @@
 /** Runs the Workers of recipes in workerd: other frameworks, GraphQL, and messages of WebSockets. */
 import { describe, expect, it } from "vitest";
 import type { TestHarness } from "wrangler";
-import { pageBlock } from "./page-block.ts";
-import { pageWorkers } from "./page-worker.ts";
+import { pageBlock } from "../../docs/page-block.ts";
+import { pageWorkers } from "../../docs/page-worker.ts";
 
 const start = pageWorkers();
 const frameworks = "how-to/other-frameworks";
@@ -20,7 +20,7 @@ async function answers(server: TestHarness, path: string, count: number): Promis
   return [all.map(({ status }) => status).toSorted((a, b) => a - b), first];
 }
 
-/** What a framework generates or exports, reduced to the handler that Cloudflare calls. */
+/** The code that a framework generates or exports, reduced to the handler that Cloudflare calls. */
 const handler = `(request, env, ctx) => {
   if (typeof ctx?.waitUntil !== "function" && !("isRouterContext" in env)) throw new Error("no context");
   return new Response("Hello, Ada!", { headers: { "X-Page": new URL(request.url).pathname } });
@@ -61,7 +61,7 @@ const all: readonly Framework[] = [
   },
 ];
 
-/** What the bundler of React Router provides. */
+/** The names that the bundler of React Router defines. */
 const bundler = `
 [alias]
 "virtual:react-router/server-build" = "./build.js"

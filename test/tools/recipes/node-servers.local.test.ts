@@ -4,12 +4,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { freePort } from "../system/checkout.ts";
-import { startWorkerd, type Workerd } from "../tools/workerd.ts";
-import { killWithParent } from "../tools/workerd-process.ts";
-import { pageBlock } from "./page-block.ts";
-import { linkPackage } from "./page-worker.ts";
-import { readPage } from "./pages.ts";
+import { freePort } from "../../system/checkout.ts";
+import { startWorkerd, type Workerd } from "../workerd.ts";
+import { killWithParent } from "../workerd-process.ts";
+import { pageBlock } from "../../docs/page-block.ts";
+import { linkPackage } from "../../docs/page-worker.ts";
+import { readPage } from "../../docs/pages.ts";
 
 const page = "how-to/express-and-fastify";
 const token = "the-tests-token";
