@@ -40,6 +40,12 @@ describe("the comparison of shown and printed output", () => {
     expect(isShown(language, text, output)).toBe(false);
   });
 
+  it("a block of a denial matches the denial with another wait, and nothing else", () => {
+    const shown = { language: "http", info: ["denial"], text: "Retry-After: 10\nRetry in 10 seconds." };
+    expect(difference(shown, "Retry-After: 9\n\nRetry in 8 seconds.")).toBeNull();
+    expect(difference(shown, "Retry-After: 9\n\nRetry in 8 days.")).toContain("Retry in");
+  });
+
   it("an ellipsis matches any text, and any other character only itself", () => {
     expect([matches("a…c", "a\nb\nc"), matches("a.c", "abc"), matches("a…c", "ac")]).toEqual([true, false, true]);
   });

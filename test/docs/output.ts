@@ -6,7 +6,13 @@ import type { Block, Page } from "./pages.ts";
 const outputLanguages = new Set(["http", "json", "text"]);
 
 /** Whether a block shows the output of the commands above it. `text figure` and `json event` blocks do not. */
-export const isOutput = ({ language, info }: Block): boolean => outputLanguages.has(language) && info.length === 0;
+export const isOutput = ({ language, info }: Block): boolean =>
+  outputLanguages.has(language) && (info.length === 0 || info[0] === denial);
+
+/** The word of an `http` block with a denial: its waits are those of a fast machine, so that other waits match, too. */
+const denial = "denial";
+
+const withoutWaits = (text: string): string => text.replaceAll(/(Retry-After: |;t=|Retry in )\d+/g, "$1N");
 
 /** The output blocks between this block and the next block of another kind. */
 export function outputsOf(page: Page, block: Block): Block[] {
@@ -15,13 +21,16 @@ export function outputsOf(page: Page, block: Block): Block[] {
   return end < 0 ? following : following.slice(0, end);
 }
 
+type Shown = Pick<Block, "language" | "text"> & Partial<Pick<Block, "info">>;
+
 /** Returns null if the output matches the block, and otherwise describes the difference. */
-export function difference(shown: Pick<Block, "language" | "text">, output: string): string | null {
-  const printed = output.replaceAll("\r\n", "\n").trim();
-  const text = shown.text.trim();
+export function difference({ language, info, text: shown }: Shown, output: string): string | null {
+  const toCompared = info?.[0] === denial ? withoutWaits : String;
+  const printed = toCompared(output.replaceAll("\r\n", "\n").trim());
+  const text = toCompared(shown.trim());
   // A text that consists only of `…` would match any output.
   if (/^[\s…]*$/.test(text)) return "the block shows no output";
-  switch (shown.language) {
+  switch (language) {
     case "http":
       return httpDifference(text, printed);
     case "json":

@@ -82,7 +82,9 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
   const sockets: Duplex[] = [];
   server.on("upgrade", (request, stream, unread) => {
     sockets.push(stream);
-    accepted(request, stream, unread);
+    const frames = accepted(request, stream, unread);
+    // Answers the close frame of the client, the only frame that a test sends.
+    void frames.next().then(({ opcode, data }) => frames.send(opcode, data));
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
