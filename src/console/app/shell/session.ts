@@ -6,12 +6,13 @@ import { ApiProblem, call, ConnectionLost, errorOf, refusal, token } from "../ap
 type Session =
   /** The playground asks for no operator, so that its visitors cause no refused call. */
   | { readonly kind: "visitor" }
-  | { readonly kind: "checking" }
+  /** `token` is the token that is checked; null with Access. */
+  | { readonly kind: "checking"; readonly token: string | null }
   /** `problem` says why the last attempt failed; null before the first. */
   | { readonly kind: "signed-out"; readonly problem: string | null }
   | { readonly kind: "signed-in"; readonly operator: OperatorView };
 
-export const session = signal<Session>({ kind: "checking" });
+export const session = signal<Session>({ kind: "checking", token: null });
 
 const storageKey = "headgate-token";
 
@@ -31,7 +32,7 @@ export async function startSession({ isPublic }: { readonly isPublic: boolean })
     session.value = { kind: "visitor" };
     return;
   }
-  session.value = { kind: "checking" };
+  session.value = { kind: "checking", token: given };
   try {
     if (given === null) begin(await readOperator());
     else await signIn(given);

@@ -41,7 +41,7 @@ function stubBrowser(hash: string, reload = (): void => undefined): Map<string, 
 }
 
 beforeEach(() => {
-  session.value = { kind: "checking" };
+  session.value = { kind: "checking", token: null };
   token.value = null;
   refusal.value = null;
 });
