@@ -121,18 +121,23 @@ export function newPolicyTraffic(bounds: number, steps: number): PolicyTraffic {
 /** Stands for the requests of all policies among the names of policies, none of which is empty. */
 export const requestsName = "";
 
-/** The points of the policies, and those of requests under `requestsName`. */
-export const countedPoints = ({ points, requests }: StatisticsView): readonly StatisticsPointView[] => [
-  ...points,
-  ...requests.map(({ at, decided, denied }) => ({
-    at,
-    policy: requestsName,
-    outcomes: { allowed: (decided ?? 0) - (denied ?? 0), denied: denied ?? 0 },
-    nearLimit: 0,
-    latency: [],
-    latencySumMs: 0,
-  })),
-];
+/** The points of the policies, and those of requests under `requestsName`, from when on all requests are known. */
+export function countedPoints(statistics: StatisticsView): readonly StatisticsPointView[] {
+  const { points, requests } = statistics;
+  const knownFromMs = unknownUntil(statistics) ?? 0;
+  const known = requests.filter(({ at }) => Date.parse(at) >= knownFromMs);
+  return [
+    ...points,
+    ...known.map(({ at, decided, denied }) => ({
+      at,
+      policy: requestsName,
+      outcomes: { allowed: (decided ?? 0) - (denied ?? 0), denied: denied ?? 0 },
+      nearLimit: 0,
+      latency: [],
+      latencySumMs: 0,
+    })),
+  ];
+}
 
 /** The end of the last step whose requests are unknown; null when all are known. */
 export function unknownUntil({ requests, stepMs }: StatisticsView): number | null {

@@ -95,7 +95,7 @@ describe("the traffic of all policies", () => {
     expect(lines).toMatchObject({ allowed: [9, 0, 0, 0, 0], denied: [2, 0, 0, 0, 0], dryRunDenied: [4, 0, 0, 0, 0] });
   });
 
-  it("requests have no value in steps up to the last one in which they are unknown", () => {
+  it("requests have no value, and are not part of the total, in steps up to the last one in which they are unknown", () => {
     const requests = [
       { at: instant(0), decided: 5, denied: 1 },
       { at: instant(1), decided: null, denied: null },
@@ -103,6 +103,7 @@ describe("the traffic of all policies", () => {
     ];
     const traffic = trafficOf({ ...statisticsOf(span, points), requests });
     expect(traffic.unknownUntilMs).toBe(startMs + 2 * minuteMs);
+    expect(shownTraffic(traffic, null).numbers).toMatchObject({ decisions: 7, denied: 2 });
     expect(shownTraffic(traffic, null).lines.denied).toEqual([null, null, 0, 2, 0]);
     expect(shownTraffic(traffic, "a").lines.denied).toEqual([2, 0, 0, 0, 0]);
   });
