@@ -67,7 +67,7 @@ export const wordsOf = (
   unknownUntilMs === null || unknownUntilMs >= toMs ? words : `since ${shortInstantText(unknownUntilMs, nowMs)}`;
 
 /** A label such as `ip=203.0.113.7` without the name of its part, if the key has only one. */
-export const keyText = (label: string, { key }: Pick<PolicyView, "key">): string =>
+export const shownKey = (label: string, { key }: Pick<PolicyView, "key">): string =>
   key.length === 1 ? label.replace(/^[^=]*=/, "") : label;
 
 /** The lists of denied keys begin with a whole hour, and end now. */

@@ -5,7 +5,7 @@ import { now } from "../clock.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { shortInstantText, countOf, percentText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { endsNow, type HeadlineFacts, keyText, wordsOf } from "./headline-facts.ts";
+import { endsNow, type HeadlineFacts, shownKey, wordsOf } from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
 
 interface HeadlineProps {
@@ -110,7 +110,7 @@ function MostDenied({ policy, policies, top }: MostDeniedProps) {
   return (
     <>
       {first.count * 2 >= all ? ", mostly " : ", most often "}
-      <a href={hrefOf("keys", { policy, id: first.id })}>{keyText(keyName(policy, first.id), own)}</a>
+      <a href={hrefOf("keys", { policy, id: first.id })}>{shownKey(keyName(policy, first.id), own)}</a>
       {` (${countOf(first.count, "denial")} since ${shortInstantText(top.from, now())}).`}
     </>
   );
