@@ -111,6 +111,8 @@ function span(
 
 const [liveSpan] = spans;
 
+export const startOf = ({ range, lengthMs }: TimeSpan): number => range?.fromMs ?? now() - lengthMs;
+
 /** The span that the URL names. */
 export function spanOf(query: URLSearchParams): TimeSpan {
   const range = rangeIn(query);
@@ -160,12 +162,12 @@ export interface SpanTraffic {
 }
 
 export function readerOf(chosen: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
-  const { stepMs, lengthMs, range } = chosen;
+  const { stepMs, range } = chosen;
   if (stepMs === null) return async (abort) => ({ span: chosen, traffic: await readLiveTraffic(abort) });
   return async (abort) => {
     // Without `to`, the span ends now by the clock of the control plane. It begins one step later than its length, because the
     // API has a longest span, and the clock of the browser may be behind.
-    const from = new Date(range?.fromMs ?? now() - lengthMs + stepMs).toISOString();
+    const from = new Date(startOf(chosen) + (range === null ? stepMs : 0)).toISOString();
     const to = range === null ? undefined : new Date(range.toMs).toISOString();
     const query = queryText({ from, to, step: `${stepMs / minuteMs}m` });
     return { span: chosen, traffic: trafficOf(await read<StatisticsView>(`stats${query}`, abort)) };

@@ -1,0 +1,118 @@
+/** The plot of requests over time, with the changes of rules as marks. A click opens what was denied then. */
+import { useMemo } from "preact/hooks";
+import type { AuditEntryView, AuditPage, PolicyView } from "../../../admin/wire.ts";
+import { useChanges } from "../api/changes.ts";
+import { queryText, read } from "../api/client.ts";
+import { type Polling, usePolled } from "../api/poll.ts";
+import type { PlotData, PlotMark, PlotSeries, TimeRange } from "../parts/plot-data.ts";
+import { TimePlot } from "../parts/plot.tsx";
+import { changeText } from "../parts/rule-text.ts";
+import { instantText, numberText, percentText } from "../parts/text.ts";
+import { hrefOf } from "../shell/route.ts";
+import { changeLabel } from "./change-label.ts";
+import { startOf, type TimeSpan, unitOf } from "./spans.ts";
+import { type CountedTraffic, type Line, lines, type Numbers, type ShownTraffic } from "./traffic.ts";
+
+interface TrafficPlotProps {
+  readonly span: TimeSpan;
+  /** Null before the first answer. */
+  readonly traffic: CountedTraffic | null;
+  /** The traffic of the policy; of all policies together when the policy is null. */
+  readonly chosen: ShownTraffic | null;
+  readonly policy: string | null;
+  readonly policies: readonly PolicyView[] | null;
+  readonly changes: readonly AuditEntryView[];
+}
+
+export function TrafficPlot({ span, traffic, chosen, policy, policies, changes }: TrafficPlotProps) {
+  const marks = useMemo(() => marksOf(changes, policy, policies ?? []), [changes, policy, policies]);
+  const data = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
+  const unit = unitOf(traffic === null ? span.stepMs : traffic.stepMs);
+  return (
+    <TimePlot
+      title={`Requests ${unit}${policy === null ? "" : ` of policy ${policy}`}`}
+      summary={chosen === null ? "Loading." : summaryOf(chosen.numbers)}
+      data={data}
+      marks={marks}
+      linkOf={(range) => deniedHref(range, policy)}
+    />
+  );
+}
+
+/** The address of what was denied in a range. */
+export const deniedHref = ({ fromMs, toMs }: TimeRange, policy: string | null): string =>
+  `./denied${queryText({ from: fromMs, to: toMs, policy: policy ?? "" })}`;
+
+const summaryOf = ({ allowed, denied, decisions }: Numbers): string =>
+  `Allowed ${numberText(allowed)}, denied ${numberText(denied)}, which is ${percentText(denied, decisions)} of all requests.`;
+
+const lineLooks = {
+  allowed: { label: "Allowed", color: "--allowed" },
+  denied: { label: "Denied", color: "--denied", isFilled: true },
+  dryRunDenied: { label: "Would be denied (dry run)", color: "--warning" },
+  fallback: { label: "Object unavailable", color: "--blocked" },
+} as const satisfies Readonly<Record<Line, Omit<PlotSeries, "values">>>;
+
+/** Lines of rare outcomes appear only once such an outcome has occurred. */
+function plotDataOf(traffic: CountedTraffic | null, chosen: ShownTraffic | null): PlotData {
+  if (traffic === null || chosen === null) {
+    return { fromMs: 0, toMs: 1, times: [], stepMs: null, longSteps: [], series: [] };
+  }
+  const { fromMs, toMs, times, stepMs, longSteps } = traffic;
+  const { numbers } = chosen;
+  const series = lines
+    .filter((line) => line === "allowed" || line === "denied" || numbers[line] > 0)
+    .map((line) => ({ ...lineLooks[line], values: chosen.lines[line] }));
+  return { fromMs, toMs, times, stepMs, longSteps, series };
+}
+
+/** A long pause is enough, because every change also starts a read. */
+const changesPauseMs = 300_000;
+
+/** The changes of rules in the span. */
+export function useRuleChanges(span: TimeSpan): Polling<readonly AuditEntryView[]> {
+  const changes = usePolled((abort) => readChanges(span, abort), changesPauseMs, [span]);
+  useChanges(changes.readAgain);
+  return changes;
+}
+
+const pageSize = 200;
+/** Older changes have no marks. */
+const mostPages = 5;
+
+/** Reads more than the span, because the clock of the browser may be ahead. The plot leaves out what is outside. */
+async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntryView[]> {
+  const fromMs = startOf(span) - span.lengthMs;
+  const entries: AuditEntryView[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const query = queryText({ limit: pageSize, cursor });
+    // oxlint-disable-next-line no-await-in-loop -- a page has the cursor of the next
+    const { entries: read_, next } = await read<AuditPage>(`audit${query}`, abort);
+    entries.push(...read_);
+    const oldest = read_.at(-1);
+    if (next === null || oldest === undefined || Date.parse(oldest.at) < fromMs) break;
+    cursor = next;
+  }
+  return entries.filter(({ at }) => Date.parse(at) >= fromMs);
+}
+
+/** @param policy null for the changes of all policies */
+const marksOf = (
+  entries: readonly AuditEntryView[],
+  policy: string | null,
+  policies: readonly PolicyView[],
+): PlotMark[] =>
+  entries
+    .filter(({ action }) => action !== "reveal")
+    .filter((entry) => policy === null || entry.policy === null || entry.policy === policy)
+    .map((entry) => {
+      const label = changeLabel(entry, policies);
+      return {
+        atMs: Date.parse(entry.at),
+        label: entry.action === "expire" ? label : `${label} by ${entry.actor}`,
+        shortLabel: label,
+        text: `${instantText(entry.at)}: ${entry.actor} ${changeText(entry)}`,
+        href: hrefOf("audit", { seq: entry.seq }),
+      };
+    });
