@@ -8,6 +8,8 @@ import { isOnHost } from "./authenticate.ts";
 
 /** The paths of the views. One page serves all of them, and reads its URL to choose the view. */
 const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;
+/** A path of the API is never a page. A page in a deeper folder would not find its files, which it names relatively. */
+const unknownPagePath = /^\/(?!api(?:\/|$))(?<folder>.+\/)?/;
 /** The build adds a hash of the content to each name, so browsers need not ask for a file twice. */
 const hashedFilePath = /^\/assets\/[\w-]+-[A-Z0-9]{8}\.[a-z]+$/;
 
@@ -64,16 +66,20 @@ export const consoleAt =
     if (url === null || !isRead(raw) || !url.pathname.startsWith(path)) return next();
     const within = url.pathname.slice(path.length);
     const isView = viewPath.test(within);
-    if (within !== "" && !isView && !hashedFilePath.test(within)) return next();
+    const unknown = isView || hashedFilePath.test(within) || !wantsPage(raw) ? null : unknownPagePath.exec(within);
+    if (within !== "" && !isView && !hashedFilePath.test(within) && unknown === null) return next();
     if (!isOnHost(raw, host)) return problemResponse({ kind: "console-elsewhere" });
     if (within === "") return redirectToConsole(raw, path);
-    const response = await assets?.fetch(assetRequest(raw, isView ? "/index.html" : within));
+    if (unknown?.groups?.["folder"] !== undefined) return redirect(302, `${path}/not-found`);
+    const isPage = isView || unknown !== null;
+    const response = await assets?.fetch(assetRequest(raw, isPage ? "/index.html" : within, unknown === null));
     if (response?.status === 200 || response?.status === 304) {
-      return consoleAnswer(response, isView ? "no-cache" : "public, max-age=31536000, immutable");
+      const status = unknown === null ? response.status : 404;
+      return consoleAnswer(response, status, isPage ? "no-cache" : "public, max-age=31536000, immutable");
     }
     await response?.body?.cancel();
     return problemResponse({
-      kind: isView || assets === undefined ? "console-missing" : "unknown-path",
+      kind: isPage || assets === undefined ? "console-missing" : "unknown-path",
     });
   };
 
@@ -92,27 +98,26 @@ export const neverProxied =
 
 /** Relative to the host. It keeps the query. */
 const redirectToConsole = (request: Request, path: string): Response =>
-  new Response(null, {
-    status: 308,
-    headers: {
-      Location: `${path}/${urlOf(request)?.search ?? ""}`,
-      "Cache-Control": "no-store",
-      ...securityFields,
-    },
-  });
+  redirect(308, `${path}/${urlOf(request)?.search ?? ""}`);
+
+const redirect = (status: number, location: string): Response =>
+  new Response(null, { status, headers: { Location: location, "Cache-Control": "no-store", ...securityFields } });
+
+/** Whether a browser shows the answer as a page. */
+const wantsPage = ({ headers }: Request): boolean => /\btext\/html\b/.test(headers.get("Accept") ?? "");
 
 const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
 
-/** The request for a file. It keeps only the method and `If-None-Match` of the received request. */
-function assetRequest({ method, headers }: Request, file: string): Request {
-  const condition = headers.get("If-None-Match");
+/** The request for a file. It keeps only the method and, if it is conditional, `If-None-Match` of the received request. */
+function assetRequest({ method, headers }: Request, file: string, isConditional: boolean): Request {
+  const condition = isConditional ? headers.get("If-None-Match") : null;
   return new Request(`https://assets.invalid${file}`, {
     method,
     ...(condition !== null && { headers: { "If-None-Match": condition } }),
   });
 }
 
-function consoleAnswer({ status, body, headers }: Response, cacheControl: string): Response {
+function consoleAnswer({ body, headers }: Response, status: number, cacheControl: string): Response {
   const kept = ["Content-Type", "ETag"].flatMap((name) => {
     const value = headers.get(name);
     return value === null ? [] : [[name, value] as const];

@@ -147,6 +147,19 @@ describe("the console on ADMIN_HOST", () => {
     expect([asked, fetched.mock.calls]).toEqual([[], []]);
   });
 
+  it("a browser gets the console's page with 404 for an unknown path, and goes there from a path in a folder", async () => {
+    const { send } = admin({}, onHost);
+    const browser = { headers: { Accept: "text/html,application/xhtml+xml,*/*;q=0.8" }, redirect: "manual" } as const;
+    const page = await send(`${host}/_headgate/nothing`, browser);
+    expect([page.status, page.headers.get("Cache-Control")]).toEqual([404, "no-cache"]);
+    expect(await page.text()).toContain('<div id="console">');
+    const folder = await send(`${host}/_headgate/keys/nothing`, browser);
+    expect([folder.status, folder.headers.get("Location")]).toEqual([302, "/_headgate/not-found"]);
+    const call = await send(`${host}/_headgate/api/nothing`, browser);
+    expect(call.headers.get("Content-Type")).toBe("application/problem+json");
+    await call.body?.cancel();
+  });
+
   it("a hashed file name that does not exist gets 404", async () => {
     const { send } = admin({}, onHost);
     const response = await send(`${host}/_headgate/assets/console-AAAAAAAA.js`);

@@ -71,6 +71,50 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(page.url()).toBe(site.worker.consoleUrl);
   });
 
+  it.each(["Control", "Shift"] as const)(
+    "a link that is clicked with the %s key opens signed in, and the token is in no address",
+    async (key) => {
+      const page = await site.open("audit");
+      await shown(page, "Audit");
+      const opened = page.context().waitForEvent("page");
+      await link(page, "Keys").click({ modifiers: [key] });
+      const other = await opened;
+      await shown(other, "Keys");
+      await other.getByRole("banner").getByText("operator").waitFor();
+      expect(other.url()).toBe(`${site.worker.consoleUrl}keys`);
+      await shown(page, "Audit");
+    },
+  );
+
+  it("a link that is clicked with the middle button opens signed in", async () => {
+    const page = await site.open("audit");
+    await shown(page, "Audit");
+    const opened = page.context().waitForEvent("page");
+    await link(page, "Keys").click({ button: "middle" });
+    await shown(await opened, "Keys");
+    expect(page.context().pages()).toHaveLength(2);
+  });
+
+  it("an operator types the token without a click, because its field has the focus", async () => {
+    const page = await site.open("keys", { token: null, allowed: [refused] });
+    await page.getByLabel("Admin token").waitFor();
+    await expect.poll(() => focused(page)).toMatch(/^textbox "Admin token"/);
+    await page.keyboard.type(tokens.operator);
+    await page.keyboard.press("Enter");
+    await shown(page, "Keys");
+  });
+
+  it.each(["no-such-view", "keys/of/a/folder"])(
+    "the unknown path %s is a page that leads to the overview",
+    async (path) => {
+      const page = await site.open(path, { allowed: [/status of 404/] });
+      await page.getByRole("heading", { level: 1, name: "Page not found" }).waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      await page.getByRole("main").getByRole("link", { name: "overview" }).click();
+      await shown(page, "Overview");
+    },
+  );
+
   it("the playground opens without a token", async () => {
     const example = `playground?${referenceExamples["fixed-window"] ?? ""}`;
     const page = await site.open(example, { token: null, allowed: [refused] });

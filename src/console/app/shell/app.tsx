@@ -1,6 +1,6 @@
 /** The frame of all views: navigation, the state of the connection, messages. */
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { isConnected, refusal, token as tokenOfTab } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
@@ -174,6 +174,8 @@ function Warning() {
 
 function SignIn({ problem: first }: { readonly problem: string | null }) {
   const [token, setToken] = useState("");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
   const { run, isRunning, problem: last } = useAction(() => signIn(token));
   const problem = last?.message ?? (isRunning ? null : first);
   const submit = (event: SubmitEvent): void => {
@@ -186,6 +188,7 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
       <form onSubmit={submit}>
         <label for="token">Admin token</label>
         <input
+          ref={field}
           id="token"
           value={token}
           onInput={({ currentTarget }) => setToken(currentTarget.value)}
@@ -202,8 +205,8 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
           Sign in
         </button>
         <p id="token-help" class="hint">
-          A token of the secret ADMIN_TOKENS. It stays in this tab until you close it. In local runs,{" "}
-          <code>npm start</code> prints a link that signs you in.
+          A token of the secret ADMIN_TOKENS. It stays in this tab, and in tabs that you open from its links, until you
+          close them. In local runs, <code>npm start</code> prints a link that signs you in.
         </p>
       </form>
       <p>

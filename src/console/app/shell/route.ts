@@ -64,20 +64,47 @@ export function changeSearch(search: string, { isNewEntry }: { readonly isNewEnt
   route.value = readRoute();
 }
 
-/** Follows links of the console without loading the page again. */
-export function followLinks(): void {
+/**
+ * Follows links of the console without loading the page again.
+ * @param isCopied whether a new tab needs a copy of the session of this one
+ */
+export function followLinks(isCopied: () => boolean = () => false): void {
   addEventListener("popstate", () => {
     route.value = readRoute();
   });
   document.addEventListener("click", (event) => {
-    const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
-    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
-    if (!isPlain || event.defaultPrevented || !(link instanceof HTMLAnchorElement)) return;
-    if (link.target !== "" || link.hasAttribute("download") || !isInConsole(link)) return;
+    const link = followedLink(event);
+    if (link === null || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.shiftKey) {
+      if (isCopied()) openTab(event, link);
+      return;
+    }
     event.preventDefault();
     if (link.href !== location.href) history.pushState(null, "", link.href);
     route.value = readRoute();
   });
+  document.addEventListener("auxclick", (event) => {
+    const link = event.button === middleButton ? followedLink(event) : null;
+    if (link !== null && isCopied()) openTab(event, link);
+  });
+}
+
+const middleButton = 1;
+
+/** The link of a click that the browser would follow within the console, in this tab or in a new one. */
+function followedLink(event: MouseEvent): HTMLAnchorElement | null {
+  const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+  if (event.defaultPrevented || !(link instanceof HTMLAnchorElement)) return null;
+  return link.target !== "" || link.hasAttribute("download") || !isInConsole(link) ? null : link;
+}
+
+/**
+ * Browsers copy the session storage, which has the token, only to a tab with an opener, and a link that is opened with a key
+ * has none. The token leaves neither the browser nor the web origin.
+ */
+function openTab(event: MouseEvent, link: HTMLAnchorElement): void {
+  event.preventDefault();
+  open(link.href, "_blank");
 }
 
 /** A link to a part of the shown page has only a fragment, and is left to the browser. */
