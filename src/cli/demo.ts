@@ -172,6 +172,9 @@ const longestWaitMs = 5_000;
 
 const ordinaryVisitors = 8;
 const ordinaryPeriodTicks = 25;
+/** Enough keys for the advisor to recommend a limit for its default goal, within a few minutes. */
+const occasionalVisitors = 1_000;
+const occasionalPeriodTicks = 2 * occasionalVisitors;
 const greedyAddress = "198.51.100.23";
 const greedyPeriodTicks = 2;
 const attackerAddress = "2001:db8:bad::1";
@@ -179,21 +182,36 @@ const attackPeriodTicks = 100;
 const attackTicks = 20;
 
 /**
- * Ordinary visitors, who send 4 requests in 10 seconds; a greedy one, who sends 50; and an attacker, who sends bursts of 20 to a
- * login. None of them obeys `Retry-After`.
+ * Ordinary visitors, who send 4 requests in 10 seconds; a greedy one, who sends 50; an attacker, who sends bursts of 20 to a
+ * login; and occasional visitors, of whom each sends one request in 200 seconds. None of them obeys `Retry-After`.
  */
 export function demoVisitors(config: Config): DemoVisitor[] {
   const { policies, selfPolicies } = config;
   const ofOrigin = policies.filter((policy) => !selfPolicies.includes(policy));
+  const requestsOf = (address: string, number: number): ExampleRequest[] =>
+    ofOrigin.map((policy) => exampleRequest(policy, { address, value: `visitor-${number}` }));
   const ordinary = Array.from({ length: ordinaryVisitors }, (_, index): DemoVisitor => {
     const number = index + 1;
     const address = number % 2 === 0 ? `2001:db8:${number}::1` : `203.0.113.${number}`;
-    const requests = ofOrigin.map((policy) => exampleRequest(policy, { address, value: `visitor-${number}` }));
+    const requests = requestsOf(address, number);
     return {
       address,
       requestAt: (tick) => {
         const turn = (tick + index * 3) / ordinaryPeriodTicks;
         return Number.isInteger(turn) ? (requests[(turn + index) % requests.length] ?? null) : null;
+      },
+    };
+  });
+  const occasional = Array.from({ length: occasionalVisitors }, (_, index): DemoVisitor => {
+    const number = 1_000 + index;
+    const address = `2001:db8:${number}::1`;
+    const requests = requestsOf(address, number);
+    const firstTick = (occasionalPeriodTicks / occasionalVisitors) * index;
+    return {
+      address,
+      requestAt: (tick) => {
+        const turn = (tick - firstTick) / occasionalPeriodTicks;
+        return Number.isInteger(turn) && turn >= 0 ? (requests[(turn + index) % requests.length] ?? null) : null;
       },
     };
   });
@@ -203,6 +221,7 @@ export function demoVisitors(config: Config): DemoVisitor[] {
   const attack = attackOf(ofOrigin, { address: attackerAddress, value: "attacker" });
   return [
     ...ordinary,
+    ...occasional,
     { address: greedyAddress, requestAt: (tick) => (tick % greedyPeriodTicks === 0 ? greedy : null) },
     { address: attackerAddress, requestAt: (tick) => (tick % attackPeriodTicks < attackTicks ? attack : null) },
   ];
@@ -247,8 +266,8 @@ export class DemoTraffic {
     this.#stop = new AbortController();
     this.#timer = setInterval(() => this.#send(visitors), 1_000 / ticksPerSecond);
     return (
-      `Demo traffic: about 10 requests per second to ${targetsOf(visitors).join(", ")}, ` +
-      `from ${ordinaryVisitors} visitors, a greedy one (${greedyAddress}) and an attacker (${attackerAddress}).`
+      `Demo traffic: about 15 requests per second to ${targetsOf(visitors).join(", ")}, ` +
+      `from ${ordinaryVisitors + occasionalVisitors} visitors, a greedy one (${greedyAddress}) and an attacker (${attackerAddress}).`
     );
   }
 

@@ -9,6 +9,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { parseConfig, demoLimits } from "../../src/policy/vars/config.ts";
 import { demoTrafficObstacle, demoVisitors, type ExampleRequest } from "../../src/cli/demo.ts";
+import { advise } from "../../src/advisor/search/advise.ts";
+import { defaultGoal } from "../../src/console/app/advisor/candidates.ts";
+import { readGoal } from "../../src/console/app/advisor/goal-reader.ts";
+import { timelinesOf } from "../advisor/replay/timelines-of.ts";
 import { checkout, freePort, printed, type Run, runNpm, stopped } from "../system/checkout.ts";
 
 const secret = "a secret of thirty-two characters or more";
@@ -30,19 +34,20 @@ function sent(variables: object, seconds: number): Sent[] {
 }
 
 describe("the demo traffic", () => {
-  it("eight demo visitors stay within the demo limits, and two exceed them", () => {
+  it("eight demo visitors stay within the demo limits, two exceed them, and many others send one request each", () => {
     const counts = Map.groupBy(sent(demoLimits, 10), ({ address }) => address);
     const sums = [...counts].map(([address, { length }]) => [address, length]);
     expect(sums.filter(([, count]) => count === 4)).toHaveLength(8);
-    expect(Object.fromEntries(sums.filter(([, count]) => count !== 4))).toEqual({
+    expect(sums.filter(([, count]) => count === 1)).toHaveLength(50);
+    expect(Object.fromEntries(sums.filter(([, count]) => count !== 4 && count !== 1))).toEqual({
       "198.51.100.23": 50,
       "2001:db8:bad::1": 20,
     });
   });
 
   it("every address of demo traffic is reserved for documentation, and no two share an IPv6 network", () => {
-    const addresses = new Set(sent(demoLimits, 10).map(({ address }) => address));
-    expect(addresses.size).toBe(10);
+    const addresses = new Set(sent(demoLimits, 200).map(({ address }) => address));
+    expect(addresses.size).toBe(1_010);
     for (const address of addresses) {
       expect(address).toMatch(/^(?:203\.0\.113\.\d+|198\.51\.100\.\d+|2001:db8:[0-9a-f]+::1)$/);
     }
@@ -56,7 +61,9 @@ describe("the demo traffic", () => {
     ];
     const all = sent({ ORIGIN: "route", POLICIES }, 20);
     const keys = all.map(({ fields }) => fields.get("x-api-key") ?? fields.get("X-Api-Key"));
-    expect(new Set(keys.filter((key) => key !== undefined)).size).toBe(9);
+    const known = new Set(keys.filter((key) => key !== undefined));
+    expect(known).toContain("greedy");
+    for (let visitor = 1; visitor <= 8; visitor++) expect(known).toContain(`visitor-${visitor}`);
     expect(new Set(all.map(({ method, target }) => `${method} ${target}`))).toEqual(
       new Set(["GET /api/example", "POST /sign-in", "GET /hello"]),
     );
@@ -75,6 +82,28 @@ describe("the demo traffic", () => {
     expect(demoTrafficObstacle({ ...setup, hasDemoOrigin: false })).toMatch(/^ORIGIN is set/);
     const variables = { ALERT_WEBHOOK: "https://hooks.example.com/1" };
     expect(demoTrafficObstacle({ ...setup, variables })).toMatch(/^ALERT_WEBHOOK is set/);
+  });
+});
+
+describe("the advice for demo traffic", () => {
+  it("from four minutes of demo traffic, the advisor recommends a limit for its default goal, which denies the greedy visitor and the attacker", () => {
+    const visitors = demoVisitors(parseConfig({ KEY_SECRET: secret, ...demoLimits }));
+    const arrivals = visitors.flatMap(({ address, requestAt }) =>
+      Array.from({ length: 2_400 }, (_, tick) => tick)
+        .filter((tick) => requestAt(tick) !== null)
+        .map((tick) => ({ key: address, atMs: tick * 100 })),
+    );
+    const read = readGoal(defaultGoal);
+    if ("problem" in read) throw new Error(read.problem);
+    const steps = advise(timelinesOf(arrivals), read.goal);
+    let step = steps.next();
+    while (step.done !== true) step = steps.next();
+    const { recommendation, outliers } = step.value;
+    expect(recommendation.kind).toBe("recommended");
+    expect(outliers.filter(({ denied }) => denied > 0).map(({ key }) => key)).toEqual([
+      "198.51.100.23",
+      "2001:db8:bad::1",
+    ]);
   });
 });
 

@@ -51,7 +51,16 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
 
   it("the Advisor recommends a limit for the goal in the link, shows the effect of other limits, and opens a policy change with the limit", async () => {
     const page = await site.open(viewOf("busy", rateOfKey));
-    await recommendation(page).getByText("Recommended: 4 per second, sliding-log").waitFor();
+    await recommendation(page)
+      .getByText(/^Recommended: 4 per second, sliding-log, which denies [\d.]+ % of requests\.$/)
+      .waitFor();
+    expect(await recommendation(page).getByRole("button").allInnerTexts()).toEqual(["Use this limit"]);
+    const text = (await recommendation(page).getByRole("heading").textContent()) ?? "";
+    await page.getByRole("heading", { name: "Selected: 4 per second, sliding-log" }).waitFor();
+    const share = /denies (.+?) of requests/.exec(text)?.[1] ?? "no share";
+    expect((await page.locator(".try dd").first().textContent())?.startsWith(share)).toBe(true);
+    expect(await page.getByRole("table", { name: "Candidates" }).isVisible()).toBe(false);
+    await page.getByText(/^All \d+ candidates$/).click();
     await page.getByText(/^Based on all 31 keys with 100 requests in .*, 100 % coverage/).waitFor();
     expect(await page.getByRole("radio", { name: /^Never let one key exceed 4/ }).isChecked()).toBe(true);
     await expect.poll(() => colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
@@ -66,18 +75,19 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     expect(new URL(page.url()).searchParams.get("limit")).toBe("1");
     await page.reload();
     await page.getByRole("heading", { name: "1 per second, sliding-log" }).waitFor();
-    await button(page, "Use this limit").click();
+    await button(page, "Use the selected limit").click();
     const dialog = page.getByRole("dialog", { name: "Change the limits of busy" });
     expect(await dialog.getByRole("textbox", { name: "Limits" }).inputValue()).toBe("1/1s");
     await button(dialog, "Change the limits").click();
     await dialog.waitFor({ state: "hidden" });
     const { limits } = await policyOf(site.worker, "busy");
     expect(limits.value).toMatchObject([{ limit: 1, windowMs: 1_000, strategy: "sliding-log" }]);
+    await page.getByText(/^All \d+ candidates$/).click();
     await page.getByText("In effect now: 1 per second, sliding-log").waitFor();
   });
 
   it("a goal in fields or in words changes the link, invalid text is refused, and the page says when a goal is out of reach or data are too few", async () => {
-    const page = await site.open("advisor?policy=busy", { width: 320, theme: "dark" });
+    const page = await site.open(viewOf("busy", "deny at most 0.1 % of requests"), { width: 320, theme: "dark" });
     await recommendation(page).getByText("Too little data").waitFor();
     const rate = page.getByLabel("Requests per second at the origin");
     await rate.fill("1");

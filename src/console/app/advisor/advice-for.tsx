@@ -4,7 +4,7 @@ import type { DeniedKey } from "../../../advisor/replay/result.ts";
 import type { Goal } from "../../../advisor/search/goal.ts";
 import type { FullLimit, PolicyView } from "../../../admin/wire.ts";
 import { Failure } from "../parts/notice.tsx";
-import { durationText, numberText, waitText, windowText } from "../parts/text.ts";
+import { countOf, durationText, numberText, waitText, windowText } from "../parts/text.ts";
 import { type TaskState, useTask } from "../replay/latest-task.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
 import { runTask } from "../replay/worker-client.ts";
@@ -30,47 +30,56 @@ import { keyName } from "../keys/known-keys.ts";
 import { OpenPolicyDialog } from "../policies/parts.tsx";
 import { limitsLine } from "../policies/texts.ts";
 
-interface AdviceForProps {
+interface Advised {
   readonly policy: PolicyView;
   readonly goal: Goal;
   readonly samples: KnownSamples;
 }
 
-export function AdviceFor({ policy, goal, samples }: AdviceForProps) {
-  const { name, limits } = policy;
-  const inputs = [name, samples.readAtMs, JSON.stringify(goal)];
-  const task = useTask((options) => runTask("advise", { policy: name, goal }, options), inputs);
-  const inEffect = useTask(
-    (options) => runTask("candidate", { policy: name, goal, limits: limits.value }, options),
-    [...inputs, JSON.stringify(limits.value)],
-  );
-  const advice = task.result.value;
+/** Searches for limits that reach the goal. @param advised null while the goal or the samples are missing */
+export function useAdvice(name: string, advised: Advised | null): TaskState<ShownAdvice> {
+  const { goal, samples } = advised ?? {};
+  return useTask(goal === undefined ? null : (options) => runTask("advise", { policy: name, goal }, options), [
+    name,
+    samples?.readAtMs,
+    JSON.stringify(goal),
+  ]);
+}
+
+interface RecommendationProps {
+  readonly policy: string;
+  readonly task: TaskState<ShownAdvice>;
+}
+
+/** The answer to the goal, in one sentence and one button. */
+export function Recommendation({ policy, task: { result, problem, share } }: RecommendationProps) {
   return (
     <>
-      <Progress task={task} />
-      {task.problem.value !== null && <Failure problem={task.problem.value} />}
-      {advice !== null && <Shown {...{ policy, goal, samples, advice }} inEffect={inEffect.result.value} />}
+      {result.value !== null && <Answer policy={policy} advice={result.value} />}
+      {problem.value !== null && <Failure problem={problem.value} />}
+      <p class="progress dim" role="status">
+        {share.value !== null && (
+          <>
+            Replaying the traffic under candidates … <progress value={share.value} aria-label="Replays that are done" />
+          </>
+        )}
+      </p>
     </>
   );
 }
 
-/** Takes up its space even while nothing runs, so that the page does not move when a replay starts. */
-const Progress = ({ task: { share } }: { readonly task: TaskState<unknown> }) => (
-  <p class="progress dim" role="status">
-    {share.value !== null && (
-      <>
-        Replaying the traffic under candidates … <progress value={share.value} aria-label="Replays that are done" />
-      </>
-    )}
-  </p>
-);
-
-interface ShownAdviceProps extends AdviceForProps {
+interface AdviceDetailsProps extends Advised {
   readonly advice: ShownAdvice;
-  readonly inEffect: ShownCandidate | null;
 }
 
-function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
+/** The plot of the candidates, the limit that the operator moves, and the numbers behind them. */
+export function AdviceDetails({ policy, goal, samples, advice }: AdviceDetailsProps) {
+  const { name } = policy;
+  const limitsInEffect = policy.limits.value;
+  const inEffect = useTask(
+    (options) => runTask("candidate", { policy: name, goal, limits: limitsInEffect }, options),
+    [name, samples.readAtMs, JSON.stringify(goal), JSON.stringify(limitsInEffect)],
+  ).result.value;
   const open = useContext(OpenPolicyDialog);
   const { query } = route.value;
   const selected = chosenIn(advice, query);
@@ -85,17 +94,19 @@ function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
     () => ({ points: pointsOf(advice, { inEffect, changed: changed.shown, selected }), goal: goalLine(advice.goal) }),
     [advice, inEffect, changed.shown, selected],
   );
-  if (advice.candidates.length === 0) return <Recommendation advice={advice} />;
+  if (advice.candidates.length === 0) return null;
   return (
     <>
-      <Recommendation advice={advice} />
       <div class="beside">
         <section class="card">
           <LazyPlot data={data} onChoose={onChoose} />
         </section>
-        {candidate !== null && (
+        {candidate === null ? (
+          <p class="card hint">Select a point of the plot to try its limit.</p>
+        ) : (
           <TryLimit
             {...{ candidate, units, limits: changed.limits }}
+            isRecommended={isRecommended(advice, selected) && units === candidate.limits[0]?.limit}
             shown={changed.shown ?? candidate}
             isRunning={changed.isRunning}
             onMove={(moved) => replaceQuery(queryOf(candidate, moved))}
@@ -103,18 +114,21 @@ function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
           />
         )}
       </div>
-      <section class="card">
-        <h2>Candidates</h2>
+      <details class="card">
+        <summary>All {countOf(advice.candidates.length, "candidate")}</summary>
         <p class="hint">
           Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the sampled ones. A goal
           about shares is met if the whole range meets it.
         </p>
         <CandidateTable {...{ advice, selected, inEffect, onChoose }} />
-      </section>
+      </details>
       <Outliers policy={policy.name} outliers={advice.outliers} />
     </>
   );
 }
+
+const isRecommended = ({ recommendation }: ShownAdvice, index: number | null): boolean =>
+  recommendation.kind === "recommended" && recommendation.candidate === index;
 
 const usePlot = lazy(async () => (await import("./candidate-plot.tsx")).CandidatePlot);
 
@@ -125,7 +139,7 @@ function LazyPlot(props: CandidatePlotProps) {
   return <p class="plot-place dim">{hasFailed ? "The page cannot load the plot." : "…"}</p>;
 }
 
-interface ChangedLimits extends AdviceForProps {
+interface ChangedLimits extends Advised {
   readonly candidate: ShownCandidate | null;
   readonly units: number;
 }
@@ -148,17 +162,36 @@ function useChanged({ policy, goal, samples, candidate, units }: ChangedLimits):
   return { shown: isMoved ? result.value : null, limits, isRunning: share.value !== null };
 }
 
+interface AnswerProps {
+  readonly policy: string;
+  readonly advice: ShownAdvice;
+}
+
 /** The heading differs, because a reason alone does not say whether a limit is recommended. */
-function Recommendation({ advice: { candidates, global, notes, recommendation } }: { readonly advice: ShownAdvice }) {
+function Answer({ policy, advice: { candidates, global, notes, recommendation } }: AnswerProps) {
+  const open = useContext(OpenPolicyDialog);
   const { kind, reason } = recommendation;
   const chosen = kind === "recommended" ? candidates[recommendation.candidate] : global;
-  const line = limitsLine(chosen?.limits ?? []);
+  const proposed = chosen?.limits ?? [];
+  const line = limitsLine(proposed);
+  const why = [<p key="reason">{reason}</p>, ...notes.map((note) => <p key={note}>{note}</p>)];
   return (
-    <section class="card" aria-label="Recommendation">
+    <>
       {kind === "recommended" && (
-        <h2>
-          Recommended: <strong>{line}</strong>
-        </h2>
+        <>
+          <h2>
+            Recommended: <strong>{line}</strong>, which denies {shareText(chosen?.deniedShare.value ?? 0)} of requests.
+          </h2>
+          {may("write") && (
+            <button type="button" class="primary" onClick={() => open({ kind: "limits", policy, proposed })}>
+              Use this limit
+            </button>
+          )}
+          <details>
+            <summary>Why this limit</summary>
+            {why}
+          </details>
+        </>
       )}
       {kind === "global" && (
         <h2>
@@ -172,13 +205,8 @@ function Recommendation({ advice: { candidates, global, notes, recommendation } 
           {recommendation.forMs !== null && `: wait about ${durationText(recommendation.forMs)} more`}
         </h2>
       )}
-      <p>{reason}</p>
-      {notes.map((note) => (
-        <p key={note} class="hint">
-          {note}
-        </p>
-      ))}
-    </section>
+      {kind !== "recommended" && why}
+    </>
   );
 }
 
@@ -255,6 +283,8 @@ interface TryLimitProps {
   /** The candidate with the limit of the slider. While a replay runs, it has the limit of an earlier position. */
   readonly shown: ShownCandidate;
   readonly isRunning: boolean;
+  /** The recommendation has the button for this limit. */
+  readonly isRecommended: boolean;
   readonly onMove: (units: number) => void;
   readonly onUse: (limits: readonly FullLimit[]) => void;
   /** The limits of the candidate, with the units of the slider. */
@@ -262,7 +292,7 @@ interface TryLimitProps {
 }
 
 function TryLimit(props: TryLimitProps) {
-  const { candidate, units, shown, isRunning, onMove, onUse, limits } = props;
+  const { candidate, units, shown, isRunning, isRecommended: isUsedAbove, onMove, onUse, limits } = props;
   const id = useId();
   const [first] = candidate.limits;
   if (first === undefined) return null;
@@ -270,7 +300,7 @@ function TryLimit(props: TryLimitProps) {
   const unit = `requests per ${windowText(first.windowMs)}`;
   return (
     <section class="card try" aria-labelledby={`${id}-title`}>
-      <h2 id={`${id}-title`}>{limitsLine(limits)}</h2>
+      <h2 id={`${id}-title`}>Selected: {limitsLine(limits)}</h2>
       <div class="field">
         <label for={id}>Limit, in {unit}</label>
         <input
@@ -294,9 +324,9 @@ function TryLimit(props: TryLimitProps) {
         <dd>{goalCell(shown.meetsGoal)}</dd>
       </dl>
       <div class="row">
-        {may("write") && (
+        {may("write") && !isUsedAbove && (
           <button type="button" class="primary" onClick={() => onUse(limits)}>
-            Use this limit
+            Use the selected limit
           </button>
         )}
         {units !== first.limit && (

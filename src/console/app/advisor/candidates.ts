@@ -6,14 +6,19 @@ import { countOf, durationText, numberText } from "../parts/text.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
 import type { Query } from "../shell/route.ts";
 
+/**
+ * About keys, because a few clients often send much of the traffic: then no limit can be shown to deny few requests. Some
+ * hundred keys are enough for it.
+ */
+export const defaultGoal = "deny at most 1 key in 100";
+
+/** As many digits as the sentences of the advisor have, so that both show the same number. */
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
-const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 /** "0.043 %", "12 %". */
 export function shareText(share: number): string {
   const percent = 100 * share;
-  if (percent > 0 && percent < 0.001) return "< 0.001 %";
-  return `${(percent < 10 ? digits : tenths).format(percent)} %`;
+  return percent > 0 && percent < 0.001 ? "< 0.001 %" : `${digits.format(percent)} %`;
 }
 
 /** "0.043 % (0.02 to 0.1 %)". */
@@ -30,18 +35,15 @@ export function countEstimateText({ value, low, high }: Estimate): string {
 
 const rounded = (value: number): string => numberText(Math.round(value));
 
-const hourMs = 3_600_000;
-
-/** "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago." */
+/** "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 3 h 20 min, 99.8 % coverage, until 2 min ago." */
 export function samplesText(samples: KnownSamples, nowMs: number): string {
   const { keys, arrivals, coverage, source } = samples;
   const ofAll =
     source.oneKeyIn === 1
       ? `all ${countOf(keys, "key")}`
       : `${numberText(keys)} of about ${roughText(keys * source.oneKeyIn)} keys (1 in ${numberText(source.oneKeyIn)})`;
-  const hours = Math.max(1, Math.round((source.toMs - source.fromMs) / hourMs));
   const parts = [
-    `${ofAll} with ${countOf(arrivals, "request")} in ${numberText(hours)} h`,
+    `${ofAll} with ${countOf(arrivals, "request")} in ${durationText(source.toMs - source.fromMs)}`,
     `${coverageText(coverage)} coverage`,
     ageText(samples, nowMs),
   ];
@@ -188,7 +190,7 @@ export const queryOf = (candidate: ShownCandidate, units?: number): Query => ({
 
 /**
  * The index of the candidate that the URL names. Newer samples may give that candidate another number of units. If the
- * URL names none, it is the index of the recommended candidate.
+ * URL names none, it is the index of the recommended candidate; null if no candidate is recommended.
  */
 export function chosenIn({ candidates, recommendation }: ShownAdvice, query: URLSearchParams): number | null {
   const chosen = query.get("candidate") ?? "";
@@ -196,8 +198,7 @@ export function chosenIn({ candidates, recommendation }: ShownAdvice, query: URL
   if (exact !== -1) return exact;
   const similar = candidates.findIndex((candidate) => familyOf(nameOf(candidate)) === familyOf(chosen));
   if (similar !== -1) return similar;
-  if (recommendation.kind === "recommended") return recommendation.candidate;
-  return candidates.length > 0 ? 0 : null;
+  return recommendation.kind === "recommended" ? recommendation.candidate : null;
 }
 
 /** Units per window of the slider. */

@@ -1,5 +1,5 @@
 /** The view "Advisor": limits that reach a goal, found in sampled traffic of the last 24 hours. */
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { PolicyView } from "../../../admin/wire.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
@@ -11,19 +11,19 @@ import type { KnownSamples } from "../replay/messages.ts";
 import { type SamplesState, useSamples } from "../replay/worker-client.ts";
 import { countOf } from "../parts/text.ts";
 import { noAnswer, olderText } from "../what-if/sample-texts.ts";
-import { AdviceFor } from "./advice-for.tsx";
+import { AdviceDetails, Recommendation, useAdvice } from "./advice-for.tsx";
 import { GoalPicker } from "./goal-picker.tsx";
-import { areOld, noSelection, samplesText } from "./candidates.ts";
+import { areOld, defaultGoal, noSelection, samplesText } from "./candidates.ts";
 import { lazy } from "../parts/lazy.ts";
 
 export const AdvisorView = () => (
   <section class="advisor">
     <h1>Advisor</h1>
-    <p class="hint">
-      Replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your goal.{" "}
-      <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
-    </p>
     <AnyPolicies>{(policies) => <OfPolicies policies={policies} />}</AnyPolicies>
+    <p class="hint">
+      The advisor replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your
+      goal. <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
+    </p>
   </section>
 );
 
@@ -52,25 +52,31 @@ function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) 
   );
 }
 
-const defaultGoal = "deny at most 0.1 % of requests";
-
 export function OfPolicy({ policy }: { readonly policy: PolicyView }) {
   const state = useSamples(policy.name);
   const { code: reader, hasFailed } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;
   const samples = state.value.value;
   const obstacle = samples === null ? null : noAnswer(samples, undefined);
+  const result = useMemo(() => reader?.(written) ?? null, [reader, written]);
+  const goal = result !== null && "goal" in result ? result.goal : null;
+  const advised = samples === null || obstacle !== null || goal === null ? null : { policy, goal, samples };
+  const task = useAdvice(policy.name, advised);
   if (hasFailed) {
     return <Failure problem={new Error("The page cannot load the advisor.")} onRetry={() => location.reload()} />;
   }
-  if (reader === null) return <Loading what="the goals" />;
-  const result = reader(written);
-  const goal = "goal" in result ? result.goal : null;
+  if (reader === null || result === null) return <Loading what="the goals" />;
   return (
     <>
-      <GoalPicker goal={goal} text={written} read={reader} onChoose={chooseGoal} />
-      {"problem" in result && <p class="card problem">{result.problem}</p>}
-      {samples === null && <NoSamples state={state} />}
+      <div class="beside first">
+        <section class="card" aria-label="Recommendation">
+          {"problem" in result && <p class="problem">{result.problem}</p>}
+          {samples === null && <NoSamples state={state} />}
+          {obstacle !== null && <Empty>{obstacle}</Empty>}
+          {advised !== null && <Recommendation policy={policy.name} task={task} />}
+        </section>
+        <GoalPicker goal={goal} text={written} read={reader} onChoose={chooseGoal} />
+      </div>
       {samples !== null && (
         <>
           <SamplesLine samples={samples} />
@@ -82,8 +88,7 @@ export function OfPolicy({ policy }: { readonly policy: PolicyView }) {
               </button>
             </p>
           )}
-          {obstacle !== null && <Empty>{obstacle}</Empty>}
-          {obstacle === null && goal !== null && <AdviceFor {...{ policy, goal, samples }} />}
+          {advised !== null && task.result.value !== null && <AdviceDetails {...advised} advice={task.result.value} />}
         </>
       )}
     </>

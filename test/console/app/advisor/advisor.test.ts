@@ -47,17 +47,17 @@ describe("texts of the advisor", () => {
 
   it("the line about samples states the number of keys, their share of all keys, the coverage and the age", () => {
     expect(samplesText(knownSamples(), startMs)).toBe(
-      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago.",
+      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 1 d, 99.8 % coverage, until 2 min ago.",
     );
     const { source } = knownSamples();
     const all = knownSamples({
       keys: 1,
       arrivals: 1,
       coverage: 1,
-      source: { ...source, oneKeyIn: 1, fromMs: startMs - 3_600_000 },
+      source: { ...source, oneKeyIn: 1, fromMs: source.toMs - 250_000 },
     });
     expect(samplesText(all, startMs - 90_000)).toBe(
-      "Based on all 1 key with 1 request in 1 h, 100 % coverage, until less than a minute ago.",
+      "Based on all 1 key with 1 request in 4 min 10 s, 100 % coverage, until less than a minute ago.",
     );
   });
 
@@ -171,13 +171,13 @@ describe("the plot of candidates", () => {
 describe("the selected candidate in the URL", () => {
   const query = (fields: object): URLSearchParams => new URLSearchParams(Object.entries(fields));
 
-  it("the recommended candidate is selected unless the URL names another candidate", () => {
+  it("the recommended candidate is selected unless the URL names another candidate, and none without a recommendation", () => {
     expect(chosenIn(advice(), query({}))).toBe(1);
     expect(queryOf(candidate())).toEqual({ candidate: "sliding-log 120/60000", limit: undefined });
     expect(chosenIn(advice(), query({ candidate: "sliding-log 120/60000" }))).toBe(0);
     expect(chosenIn(advice(), query({ candidate: "sliding-log 120/1" }))).toBe(1);
     const wait = { kind: "wait", forMs: null, reason: "" } as const;
-    expect(chosenIn(advice({ candidates: [], recommendation: wait }), query({}))).toBe(null);
+    expect(chosenIn(advice({ recommendation: wait }), query({}))).toBe(null);
   });
 
   it("when newer samples change the limit of the selected candidate, the one with the same strategy and window is selected", () => {
