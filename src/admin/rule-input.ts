@@ -34,18 +34,23 @@ export const endEntries = {
 export const contentEntries = {
   limits: v.optional(v.unknown()),
   strategy: v.optional(v.unknown()),
+  factor: v.optional(v.unknown()),
   mode: v.optional(v.unknown()),
   entries: v.optional(v.unknown()),
   overrides: v.optional(v.unknown()),
 };
 
+const mostFactor = 1_000_000;
+const acceptedFactor = `a number above 0, at most ${mostFactor}`;
+const factor = v.pipe(v.number(), v.gtValue(0), v.maxValue(mostFactor));
+
 type Written<Entries> = Readonly<Partial<Record<keyof Entries, unknown>>>;
 type WrittenEnd = Written<typeof endEntries>;
 type WrittenContent = Written<typeof contentEntries>;
 
-const contentFields = ["limits", "strategy", "mode", "entries", "overrides"] as const;
+const contentFields = ["limits", "strategy", "factor", "mode", "entries", "overrides"] as const;
 const contentOf: Readonly<Record<RuleKind, readonly (typeof contentFields)[number][]>> = {
-  limits: ["limits", "strategy"],
+  limits: ["limits", "strategy", "factor"],
   mode: ["mode"],
   allow: ["entries"],
   deny: ["entries"],
@@ -87,8 +92,14 @@ export function readRule(
   for (const field of given) {
     if (!used.includes(field)) report({ field, accepted: `no value with the kind "${kind}"` });
   }
+  if (content.factor !== undefined && !v.is(factor, content.factor)) {
+    report({ field: "factor", accepted: acceptedFactor });
+    return null;
+  }
   const written = Object.fromEntries(given.map((name) => [name, content[name]]));
-  const input = { kind, ...written };
+  // The factor says how the operator chose the limits. It decides nothing.
+  const { factor: _, ...enforced } = written;
+  const input = { kind, ...enforced };
   const reportField = ({ field, accepted }: FieldError): void => report({ field, accepted });
   if (scope === "key") {
     const rule = readKeyRule(policy, input, context, reportField);

@@ -35,6 +35,8 @@ export type WrittenLimits = string | Readonly<Record<string, unknown>> | readonl
 interface RuleContentView {
   readonly limits?: WrittenLimits;
   readonly strategy?: string;
+  /** The factor by which a boost multiplied the limits that the key had; absent for limits written otherwise. */
+  readonly factor?: number;
   readonly mode?: PolicyMode;
   readonly entries?: readonly unknown[];
   readonly overrides?: readonly unknown[];
@@ -303,6 +305,8 @@ export interface ExplainedLimit extends Readonly<LimitDecision> {
 export interface ExplainedRule {
   readonly id: string;
   readonly kind: string;
+  /** As in the rule; absent also when the control plane did not answer. */
+  readonly factor?: number;
   /** Null when the rule does not expire. */
   readonly expiresInMs: number | null;
   /** `pending`: stored by the control plane, and not in effect yet. `orphan`: without effect. */

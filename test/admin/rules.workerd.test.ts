@@ -18,6 +18,7 @@ describe("a rule of one key", () => {
       key: address,
       kind: "limits",
       limits: "2/hour",
+      factor: 2,
       for: "2h",
       note: "migration",
     });
@@ -27,6 +28,7 @@ describe("a rule of one key", () => {
       scope: "key",
       kind: "limits",
       limits: "2/hour",
+      factor: 2,
       keyId: expect.stringMatching(/^[\w-]{43}$/),
       state: "applied",
       note: "migration",
@@ -36,6 +38,8 @@ describe("a rule of one key", () => {
     expect(Math.abs(lengthMs - 7_200_000)).toBeLessThan(5_000);
     expect(boost.headers.get("Location")).toBe(`/_headgate/api/rules/${boost.body.id}`);
     expect([await visit(gate), await visit(gate)]).toEqual([200, 429]);
+    const { body: explained } = await call("POST", "/keys/explain", { policy, key: address });
+    expect(explained.text).toContainEqual(expect.stringMatching(/^ {2}limits 2x \(rule /));
 
     const block = await call("POST", "/rules", {
       policy,
@@ -278,6 +282,9 @@ describe("invalid input of a rule", () => {
     [{ key, kind: "limits" }, ["limits"]],
     [{ key, kind: "limits", limits: "0/hour" }, ["limits.limit"]],
     [{ key, kind: "limits", limits, strategy: "magic" }, ["strategy"]],
+    [{ key, kind: "limits", limits, factor: 0 }, ["factor"]],
+    [{ key, kind: "limits", limits, factor: "2x" }, ["factor"]],
+    [{ key, kind: "allow", factor: 2 }, ["factor"]],
     [{ key, kind: "allow", limits, mode: "off" }, ["limits", "mode"]],
     [{ key, kind: "block" }, ["note"]],
     [{ key, kind: "allow", note: " " }, ["note"]],

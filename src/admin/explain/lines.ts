@@ -170,11 +170,12 @@ const stateTexts: Readonly<Record<ExplainedRule["state"], string>> = {
   orphan: "without effect, ",
 };
 
-function ruleLine({ id, kind, expiresInMs, state, actor, note }: ExplainedRule): string {
+function ruleLine({ id, kind, factor, expiresInMs, state, actor, note }: ExplainedRule): string {
+  const boost = factor === undefined ? "" : ` ${factor}x`;
   const end = expiresInMs === null ? "no expiry" : `expires in ${waitText(expiresInMs)}`;
   const author = actor === null ? "" : `, by ${actor}`;
   const reason = note === null ? "" : `: ${note}`;
-  return `${kind} (rule ${id}), ${stateTexts[state]}${end}${author}${reason}`;
+  return `${kind}${boost} (rule ${id}), ${stateTexts[state]}${end}${author}${reason}`;
 }
 
 function openLines({ bannedForMs, reservations, slices }: Explained): string[] {

@@ -5,7 +5,7 @@ import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
 import { button, find, keysOf, messages, rulesIn } from "./keys-page.ts";
-import { axeViolations } from "./page-checks.ts";
+import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
 
 const offline = /^failed: |ERR_FAILED|ERR_INTERNET_DISCONNECTED/;
 
@@ -48,25 +48,21 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     const refused = page.waitForResponse((response) => response.status() === 412);
     await button(dialog, confirm).click();
     release(await refused);
-    await dialog.getByText(`(${note}). Nothing of yours was sent.`).waitFor();
+    await dialog.getByRole("alert").getByText(`(${note}). Your change was not made.`).waitFor();
+    expect(await focused(page)).toMatch(/^alert/);
+    expect(await button(dialog, confirm).isDisabled()).toBe(true);
     await page.unroute(reads);
   };
 
-  /** Confirms repeatedly, until the page has read the newest rule. */
+  /** Confirms the change to the newer state, which the dialog shows. */
   const confirmAgain = async (page: Page, confirm: string): Promise<void> => {
     const dialog = page.getByRole("dialog");
-    await expect
-      .poll(async () => {
-        if ((await dialog.count()) === 0) return true;
-        // The dialog may close while the click waits for its button.
-        const click = button(dialog, new RegExp(`${confirm}|Sending`)).click({ timeout: 1_000 });
-        await click.catch(() => null);
-        return false;
-      })
-      .toBe(true);
+    await dialog.getByLabel("Make this change to the newer state, which is shown above").check();
+    await button(dialog, confirm).click();
+    await dialog.waitFor({ state: "hidden" });
   };
 
-  it("a block, a new end and a removal are refused after another operator's change, show this change, and succeed when confirmed again", async () => {
+  it("a block, a new end and a removal are refused after another operator's change, show this change, and are sent again only when the operator accepts the newer state", async () => {
     const id = await idOf("198.51.100.11");
     const body = { policy: "api", id, kind: "block", note: "first" };
     await site.worker.api("POST", "/rules", { body });
@@ -94,6 +90,40 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await confirmAgain(page, "Remove the rule");
     expect(await rulesOf(id)).toEqual([]);
   });
+
+  it.each([
+    { width: 1_280, height: 720, theme: "light", address: "198.51.100.31" },
+    { width: 390, height: 844, theme: "dark", address: "198.51.100.32" },
+  ] as const)(
+    "at $width x $height in the theme $theme, a refused change shows its reason beside the buttons, in view, and a second click sends nothing",
+    async ({ address, ...options }) => {
+      const id = await idOf(address);
+      const body = { policy: "api", id, kind: "block", note: "first" };
+      await site.worker.api("POST", "/rules", { body });
+      const page = await site.open(`keys?policy=api&id=${id}`, { ...options, allowed: [/status of 412/] });
+      await rulesIn(page).getByText("first").waitFor();
+      await button(page, "Extend: block").click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("For how long").selectOption("7 days");
+      await confirmTooLate(page, { id, confirm: "Change the end", note: "second" });
+      const accepted = dialog.getByLabel("Make this change to the newer state, which is shown above");
+      await accepted.waitFor();
+      const alert = dialog.getByRole("alert");
+      const isOnTop = await alert.evaluate((element) => {
+        const { left, top, width, height } = element.getBoundingClientRect();
+        const shown = document.elementFromPoint(left + width / 2, top + height / 2);
+        return top >= 0 && top + height <= innerHeight && element.contains(shown);
+      });
+      expect(isOnTop).toBe(true);
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+      await button(dialog, "Change the end").click({ force: true });
+      await page.keyboard.press("Enter");
+      expect(await rulesOf(id)).toMatchObject([{ note: "second", expiresAt: null }]);
+      await confirmAgain(page, "Change the end");
+      expect(await rulesOf(id)).toMatchObject([{ note: "second", expiresAt: expect.any(String) }]);
+    },
+  );
 
   it("a rule that another operator has removed in the meantime gets no new end", async () => {
     const id = await idOf("198.51.100.18");
@@ -139,7 +169,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await button(dialog, "Boost the key").click();
     expect((await sent).headers()["idempotency-key"]).toBe(keys[0]);
     expect(new Set(keys).size).toBe(1);
-    await messages(page).getByText("Boosted ip=198.51.100.12").waitFor();
+    await messages(page).getByText("Boosted ip=198.51.100.12 2x for 10 min").waitFor();
     expect(await rulesOf(id)).toMatchObject([{ kind: "limits", revision: 1, note: "ticket 7" }]);
     // An undo that fails can be repeated.
     await page.context().setOffline(true);

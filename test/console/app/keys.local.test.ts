@@ -74,17 +74,23 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await expect.poll(() => sampledArrivals(site.worker, "api", id), { timeout: 30_000 }).toBe(6);
     await button(page, "Boost …").click();
     const dialog = page.getByRole("dialog", { name: "Boost the key" });
-    await dialog.getByLabel("× 10").check();
+    await dialog.getByLabel("10x").check();
     await dialog.getByText("Then: 0 of 6 requests denied. Now: 1.").waitFor();
     const effect = dialog.getByRole("region", { name: "Effect" });
     await expect
       .poll(() => effect.textContent())
       .toMatch(
-        /^ConcernsKey ip=198\.51\.100\.3 of policy api.*Now5 per 10 min, from the configurationThen, until \d\d:\d\d:\d\d50 per 10 minAfter that5 per 10 min, from the configuration/,
+        /^ConcernsKey ip=198\.51\.100\.3 of policy api.*Now5 per 10 min, from the configurationThen, until \d\d:\d\d:\d\d50 per 10 min \(10x\)After that5 per 10 min, from the configuration/,
       );
     expect(await axeViolations(page)).toEqual([]);
     await button(dialog, "Boost the key").click();
-    await messages(page).getByText("Boosted ip=198.51.100.3 for 10 min").waitFor();
+    await messages(page).getByText("Boosted ip=198.51.100.3 10x for 10 min").waitFor();
+    await rulesIn(page)
+      .getByText(/^limits 50\/10m, .+ \(10x\)$/)
+      .waitFor();
+    await page.getByText(/^ *limits 10x \(rule /).waitFor({ state: "attached" });
+    const { body: audit } = await site.worker.api("GET", "/audit?limit=1");
+    expect(audit).toMatchObject({ entries: [{ action: "create", after: { factor: 10 } }] });
     // The deny cache may repeat a denial for one second.
     await expect.poll(() => statuses("198.51.100.3", 1)).toEqual([200]);
     expect(await statuses("198.51.100.3", 2)).toEqual([200, 200]);
@@ -268,11 +274,11 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await tabTo('button "Boost …"');
     await page.keyboard.press("Enter");
     await page.getByRole("dialog").waitFor();
-    await expect.poll(() => focused(page)).toMatch(/^radio "× 2"/);
+    await expect.poll(() => focused(page)).toMatch(/^radio "2x"/);
     await page.keyboard.press("ArrowRight");
-    await page.getByRole("dialog").getByText("25 per 10 min", { exact: true }).waitFor();
+    await page.getByRole("dialog").getByText("25 per 10 min (5x)", { exact: true }).waitFor();
     await page.keyboard.press("Enter");
-    await messages(page).getByText("Boosted ip=198.51.100.15").waitFor();
+    await messages(page).getByText("Boosted ip=198.51.100.15 5x").waitFor();
     await expect.poll(() => statuses("198.51.100.15", 1)).toEqual([200]);
     await expect.poll(() => focused(page)).toBe('button "Boost …"');
   });

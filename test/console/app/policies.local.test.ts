@@ -133,7 +133,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
   });
 
-  it("a change by another operator appears in the open dialog, and a refused confirmation keeps the typed text and succeeds when repeated", async () => {
+  it("a change by another operator appears in the open dialog, and a refused confirmation keeps the typed text and is sent again only when the operator accepts the newer state", async () => {
     const page = await site.open("policies?name=both", { allowed: [/status of 412/] });
     await button(part(page, "Limits"), "Change the limits").click();
     const dialog = page.getByRole("dialog");
@@ -145,12 +145,14 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(dialog, "Change the limits").click();
     await dialog
       .getByRole("alert")
-      .getByText(/^Nothing was changed/)
+      .getByText(/^Your change was not made/)
       .waitFor();
     expect(await field.inputValue()).toBe("70/hour");
     await dialog.getByText(/^30 per hour, .+ from a rule by second, without an end$/).waitFor();
     expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 30 }]);
     expect(await axeViolations(page)).toEqual([]);
+    expect(await button(dialog, "Change the limits").isDisabled()).toBe(true);
+    await dialog.getByLabel("Make this change to the newer state, which is shown above").check();
     await button(dialog, "Change the limits").click();
     await dialog.waitFor({ state: "hidden" });
     expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 70 }]);
@@ -274,10 +276,12 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     const field = dialog.getByRole("textbox", { name: "Limits" });
     await field.fill("3/hour");
     await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
-    // Invalid text leaves the last result in place.
+    await lastDay.getByText("Requests denied, if no client retries").first().waitFor();
     await field.fill("3/hou");
-    await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
+    await lastDay.getByText("The numbers appear once the limits are valid.").waitFor();
+    expect(await lastDay.getByText(/requests denied/i).count()).toBe(0);
     await field.fill("3/hour");
+    await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
     const body = { policy: "halved", key: "192.0.2.31" };
     const { id } = await called<{ id: string }>(site.worker, "POST", "/keys/explain", body);
     // Table rows and cells that are stacked on a narrow screen have no roles.

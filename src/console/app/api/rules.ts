@@ -28,16 +28,19 @@ export const termOf = ({ expiresAt, note }: AuditedRule): Term => ({
 });
 
 type KindFields = Pick<AuditedRule, "kind"> & {
-  readonly [Name in "limits" | "strategy" | "mode" | "entries" | "overrides"]?: AuditedRule[Name] | undefined;
+  readonly [Name in "limits" | "strategy" | "factor" | "mode" | "entries" | "overrides"]?:
+    | AuditedRule[Name]
+    | undefined;
 };
 
 /** The fields that a call can change in a rule: its policy and its key stay. */
 type RuleContent = KindFields & Term;
 
-export const contentOf = ({ kind, limits, strategy, mode, entries, overrides }: KindFields): KindFields => ({
+export const contentOf = ({ kind, limits, strategy, factor, mode, entries, overrides }: KindFields): KindFields => ({
   kind,
   limits,
   strategy,
+  factor,
   mode,
   entries,
   overrides,
@@ -138,6 +141,8 @@ export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKi
  * 412.
  */
 export interface ConditionalChange<Result> {
+  /** Identifies the state that the change is based on. */
+  readonly basis: string;
   readonly send: (idempotencyKey: string) => Promise<Result>;
   /** The result of an earlier attempt whose answer was lost; null when another change was made first. */
   readonly result: () => Promise<Result | null>;
@@ -147,6 +152,7 @@ export interface ConditionalChange<Result> {
 export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   if (plan.kind === "create") {
     return {
+      basis: "",
       send: async (idempotencyKey) => ({ before: null, after: await createRule(plan.rule, idempotencyKey) }),
       // The idempotency key makes the second call return the result of the first.
       result: () => Promise.resolve(null),
@@ -156,9 +162,11 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   const { before } = plan;
   const path = `rules/${before.id}`;
   const ifMatch = `"${before.revision}"`;
+  const basis = `${before.id} ${before.revision}`;
   if (plan.kind === "remove") {
     const removal = { before, after: null };
     return {
+      basis,
       send: () => changed(call("DELETE", path, { ifMatch })).then(() => removal),
       result: async () => ((await ruleNow(path)) === null ? removal : null),
       undoOf,
@@ -166,6 +174,7 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   }
   const { content } = plan;
   return {
+    basis,
     send: async () => ({ before, after: await changed(call<RuleView>("PUT", path, { body: content, ifMatch })) }),
     result: async () => {
       const after = await ruleNow(path);
@@ -198,14 +207,17 @@ const pathOf = (policy: string): string => `policies/${encodeURIComponent(policy
 export const readPolicy = (name: string, abort?: AbortSignal): Promise<PolicyView> =>
   read<PolicyView>(pathOf(name), abort);
 
+const versionTag = ({ epoch, version }: PolicyView): string => `"${epoch}-${version}"`;
+
 /** @param patch sets or removes only `kind` */
 export const policyChangeBy = (
   before: PolicyView,
   kind: PatchedKind,
   patch: PolicyChange,
 ): ConditionalChange<PolicyUpdate> => ({
+  basis: versionTag(before),
   send: async () => {
-    const ifMatch = `"${before.epoch}-${before.version}"`;
+    const ifMatch = versionTag(before);
     return { before, after: await changed(call<PolicyView>("PATCH", pathOf(before.name), { body: patch, ifMatch })) };
   },
   result: async () => {

@@ -9,7 +9,7 @@ import { now } from "../clock.ts";
 import { explain } from "../keys/known-keys.ts";
 import { keyWithout } from "../keys/rules.ts";
 import { second } from "../parts/count-down.tsx";
-import { Dialog, Effect, Meanwhile, NoteField } from "../parts/dialog.tsx";
+import { Dialog, Effect, MadeFirst, Meanwhile, NoteField } from "../parts/dialog.tsx";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { changeText, placeText, policyWithout, stateText } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
@@ -143,9 +143,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
     const shown = loaded.newest.peek();
     await loaded.loadNewer();
     if (loaded.newest.peek() !== shown) {
-      throw new Error(
-        "Nothing was rolled back, because there is a newer change. The list includes it now. Check it and confirm again.",
-      );
+      throw new MadeFirst("Nothing was rolled back, because there is a newer change. The list above includes it.");
     }
     await rollBack(to, term.note, setProgress);
     await loaded.loadNewer();
@@ -158,6 +156,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
       confirm="Roll back"
       isDangerous
       isIncomplete={isUnknown || plan.steps.length === 0}
+      basis={String(loaded.newest.value)}
       onConfirm={confirm}
       onClose={onClose}
     >

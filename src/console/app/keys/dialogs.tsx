@@ -14,11 +14,12 @@ import {
   Dialog,
   Effect,
   type EffectProps,
+  MadeFirst,
   Meanwhile,
   TermFields,
 } from "../parts/dialog.tsx";
 import { Checkbox, Input } from "../parts/fields.tsx";
-import { changeText, ruleText, termMs } from "../parts/rule-text.ts";
+import { changeText, factorText, ruleText, termMs } from "../parts/rule-text.ts";
 import { limitsText, numberText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
@@ -113,7 +114,7 @@ async function namingOperator(rule: string): Promise<Error> {
   const newest = entries.find((entry) => entry.rule === rule);
   readChanges();
   const change = newest === undefined ? "Another operator changed the rule" : `${newest.actor} ${changeText(newest)}`;
-  return new Error(`${change}. Nothing of yours was sent. Check the effect, and confirm again.`);
+  return new MadeFirst(`${change}. Your change was not made.`);
 }
 
 function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProps, "state" | "effect">) {
@@ -228,6 +229,7 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
       title="Remove the rule"
       confirm="Remove the rule"
       isDangerous
+      isIncomplete={notes.length > 0}
       effect={{ notes, now: <WithEnd rule={current} />, next: keyWithout(state, current, now()) }}
       lastDay={changeOfKey(state, [
         { title: "Now", decider: withoutRule(state, null) },
@@ -293,10 +295,11 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
   const replaced = replacedRule(rules, "limits", endMs);
   const scaled = factor === null ? null : scaledLimits(base, factor, scalesSlots);
   const isIncomplete = scaled === null && text === "";
+  const boost = factor === null ? `to ${text}` : factorText(factor);
   const content =
     scaled === null
       ? { limits: text, strategy: commonStrategy(base) }
-      : { limits: scaled.map((limit) => writtenLimit(limit, policy.name)), strategy: undefined };
+      : { limits: scaled.map((limit) => writtenLimit(limit, policy.name)), factor: factor ?? undefined };
   return (
     <KeyChangeDialog
       {...{ state, onClose, isIncomplete }}
@@ -305,7 +308,7 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
       effect={{
         term,
         now: `${limitsText(explanation.limitsInEffect)}, from ${explanation.lines.limitsFrom}`,
-        next: scaled === null ? text || "The limits that you write" : limitsText(scaled),
+        next: scaled === null ? text || "The limits that you write" : `${limitsText(scaled)} (${boost})`,
         after: endMs === null ? "" : limitsAfterBoost(state, replaced, endMs),
         notes: [
           ...replacementNotes(replaced),
@@ -317,7 +320,7 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
       lastDay={newRuleOfKey(state, isIncomplete ? null : underRule({ kind: "limits", ...content }, policy))}
       typed={choice}
       plan={planOf(referenceTo(policy.name, id), { kind: "limits", ...content, ...term }, replaced)}
-      done={`Boosted ${keyName(policy.name, id)}${termText(term)}`}
+      done={`Boosted ${keyName(policy.name, id)} ${boost}${termText(term)}`}
     >
       <LimitFields {...{ choice, base }} onChange={setChoice} />
       <TermFields term={term} onChange={(changed) => setChoice({ ...choice, term: changed })} />
@@ -365,7 +368,7 @@ function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
               checked={factor === each}
               onChange={() => onChange({ ...choice, factor: each })}
             />
-            {each === null ? "Other" : `× ${each}`}
+            {each === null ? "Other" : factorText(each)}
           </label>
         ))}
       </fieldset>

@@ -9,7 +9,13 @@ import { second } from "./count-down.tsx";
 import { changeText, durations, termMs } from "./rule-text.ts";
 import { instantText, timeText } from "./text.ts";
 import type { AuditEntryView } from "../../../admin/wire.ts";
-import { Input, SelectField } from "./fields.tsx";
+import { Checkbox, Input, SelectField } from "./fields.tsx";
+
+/**
+ * Another operator made a change first, so this one was refused. The dialog sends nothing more until it shows the newer
+ * state, and the operator ticks that the change applies to it.
+ */
+export class MadeFirst extends Error {}
 
 interface DialogProps {
   readonly title: string;
@@ -17,6 +23,8 @@ interface DialogProps {
   readonly confirm: string;
   readonly isDangerous?: boolean;
   readonly isIncomplete?: boolean;
+  /** Identifies the state that the dialog shows and changes. It differs once the dialog shows a newer state. */
+  readonly basis?: string;
   /**
    * Makes the change. After success, the dialog closes. A failure is shown in the dialog, or in a message if it is
    * closed already.
@@ -27,15 +35,17 @@ interface DialogProps {
 }
 
 export function Dialog(props: DialogProps) {
-  const { title, confirm, isDangerous = false, isIncomplete = false, onConfirm, onClose, children } = props;
+  const { title, confirm, isDangerous = false, isIncomplete = false, basis = "", onConfirm, onClose, children } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useEffect(() => dialog.current?.showModal(), []);
+  const conflict = useConflict(basis);
   const { run, isRunning, problem } = useAction(async () => {
     try {
       await onConfirm();
       dialog.current?.close();
     } catch (error) {
+      if (error instanceof MadeFirst) conflict.begin();
       if (dialog.current === null) showProblem(error);
       throw error;
     }
@@ -49,12 +59,17 @@ export function Dialog(props: DialogProps) {
       <form onSubmit={submit}>
         <h2 id={titleId}>{title}</h2>
         {children}
-        <div role="alert">{problem !== null && <ProblemText problem={problem} />}</div>
         <footer>
+          <ProblemAlert problem={problem} />
+          {conflict.isOpen && !isRunning && !isIncomplete && <ReplaceNewer {...conflict} />}
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button type="submit" class={isDangerous ? "primary danger" : "primary"} disabled={isRunning || isIncomplete}>
+          <button
+            type="submit"
+            class={isDangerous ? "primary danger" : "primary"}
+            disabled={isRunning || isIncomplete || (conflict.isOpen && !conflict.isAccepted)}
+          >
             {isRunning ? "Sending …" : confirm}
           </button>
         </footer>
@@ -63,14 +78,63 @@ export function Dialog(props: DialogProps) {
   );
 }
 
-export interface ChangeDialogProps<Result> extends Omit<DialogProps, "onConfirm" | "isIncomplete"> {
+interface Conflict {
+  /** Whether another operator made a change first. It stays true until the dialog closes. */
+  readonly isOpen: boolean;
+  /** Whether the dialog shows the newer state. */
+  readonly isShown: boolean;
+  /** Whether the operator wants to replace the state that the dialog shows. */
+  readonly isAccepted: boolean;
+  readonly accept: (isAccepted: boolean) => void;
+}
+
+function useConflict(basis: string): Conflict & { readonly begin: () => void } {
+  const [refused, setRefused] = useState<string | null>(null);
+  const [accepted, setAccepted] = useState<string | null>(null);
+  return {
+    isOpen: refused !== null,
+    isShown: basis !== refused,
+    isAccepted: accepted === basis && basis !== refused,
+    accept: (isAccepted) => setAccepted(isAccepted ? basis : null),
+    begin: () => {
+      setRefused(basis);
+      setAccepted(null);
+    },
+  };
+}
+
+const ReplaceNewer = ({ isShown, isAccepted, accept }: Conflict) =>
+  isShown ? (
+    <Checkbox
+      label="Make this change to the newer state, which is shown above"
+      isChecked={isAccepted}
+      onChange={accept}
+    />
+  ) : (
+    <p class="hint">Reading the newer state …</p>
+  );
+
+/** Stands beside the buttons, which are always in view, and gets the focus. */
+function ProblemAlert({ problem }: { readonly problem: Error | null }) {
+  const alert = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (problem !== null) alert.current?.focus();
+  }, [problem]);
+  return (
+    <div ref={alert} class="dialog-alert" role="alert" {...(problem !== null && { tabIndex: -1 })}>
+      {problem !== null && <ProblemText problem={problem} />}
+    </div>
+  );
+}
+
+export interface ChangeDialogProps<Result> extends Omit<DialogProps, "onConfirm" | "isIncomplete" | "basis"> {
   /** The content of all fields. */
   readonly typed: unknown;
   /** Null while the fields are incomplete. */
   readonly change: ConditionalChange<Result> | null;
   /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
   readonly done: (result: Result) => string;
-  /** Returns the error to show when the target has changed since the page read it. */
+  /** Returns the error to show when the target has changed since the page read it, usually a `MadeFirst`. */
   readonly onOutdated: (refusal: ApiProblem) => Promise<Error>;
 }
 
@@ -86,7 +150,7 @@ export function ChangeDialog<Result>({ typed, change, done, onOutdated, ...dialo
       throw isOutdated(error) ? await onOutdated(error) : error;
     }
   };
-  return <Dialog {...dialog} isIncomplete={change === null} onConfirm={confirm} />;
+  return <Dialog {...dialog} isIncomplete={change === null} basis={change?.basis ?? ""} onConfirm={confirm} />;
 }
 
 const ProblemText = ({ problem }: { readonly problem: Error }) => (

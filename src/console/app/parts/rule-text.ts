@@ -47,12 +47,17 @@ export function entryText(entry: unknown): string {
   return isPlain ? entry : JSON.stringify(entry);
 }
 
-/** For example "20/minute; 100/hour, token-bucket". */
-export function writtenLimitsText({ limits, strategy }: Pick<AuditedRule, "limits" | "strategy">): string {
+/** For example "20/minute; 100/hour, token-bucket", or "200/minute (2x)" for a boost. */
+export function writtenLimitsText(rule: Pick<AuditedRule, "limits" | "strategy" | "factor">): string {
+  const { limits, strategy, factor } = rule;
   const list = Array.isArray(limits) ? limits : [limits];
   const text = list.map((limit) => (typeof limit === "string" ? limit : tableText(limit)));
-  return text.join("; ") + (strategy === undefined ? "" : `, ${strategy}`);
+  const boost = factor === undefined ? "" : ` (${factorText(factor)})`;
+  return `${text.join("; ")}${strategy === undefined ? "" : `, ${strategy}`}${boost}`;
 }
+
+/** The label of a boost: "2x". */
+export const factorText = (factor: number): string => `${factor}x`;
 
 /** For example "20/1m, token-bucket, burst 40". */
 const tableText = (limit: unknown): string => {

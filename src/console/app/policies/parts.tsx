@@ -5,7 +5,7 @@ import type { EntriesPart, PolicyView, RuleView, StatisticsView } from "../../..
 import { readChanges, recentChanges } from "../api/changes.ts";
 import { readPolicy } from "../api/rules.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { ChangeDialog, type ChangeDialogProps, Meanwhile } from "../parts/dialog.tsx";
+import { ChangeDialog, type ChangeDialogProps, MadeFirst, Meanwhile } from "../parts/dialog.tsx";
 import { ruleSource, ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 import type { OpenDialog } from "./dialogs.tsx";
@@ -90,10 +90,9 @@ export function PolicyChangeDialog<Result>({ shown, children, ...dialog }: Polic
   const showNewest = async (cause: Error): Promise<Error> => {
     readChanges();
     show(await readPolicy(policy.name));
-    return new Error(
-      "Nothing was changed now, because the policy changed after this dialog was opened. The dialog shows the new state now. Check the effect and confirm again.",
-      { cause },
-    );
+    return new MadeFirst("Your change was not made, because the policy changed after this dialog was opened.", {
+      cause,
+    });
   };
   return (
     <ChangeDialog {...dialog} onOutdated={showNewest}>

@@ -16,19 +16,24 @@ import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
 import { useRead } from "../api/poll.ts";
 
 export interface LastDayProps {
-  /** Null while the fields of the dialog are incomplete. The section then keeps its last result. */
-  readonly change: Change | null;
+  /** Null while the fields of the dialog are incomplete or invalid, and undefined while the change is not known yet. */
+  readonly change: Change | null | undefined;
   /** The reason why samples cannot show the effect. It replaces the numbers. */
   readonly obstacle?: string | undefined;
 }
 
 export function LoadedLastDay({ change, obstacle }: LastDayProps) {
-  // While the typed limits are invalid, the previous result stays. The dialog shows the problem.
-  const decided = useRead(change && (() => readWays(change)), [JSON.stringify(change)], { laterMs: pauseMs });
+  // Invalid limits have no result: numbers of earlier limits would look like theirs.
+  const last = useRead(change && (async () => ({ decided: await readWays(change) })), [JSON.stringify(change)], {
+    laterMs: pauseMs,
+  });
+  const isInvalid = change === null || (last !== null && last.decided === null);
+  const decided = isInvalid ? null : (last?.decided ?? null);
   return (
     <section class="last-day" aria-label="The last 24 hours">
       <h3>The last 24 hours</h3>
       {obstacle !== undefined && <p class="hint">{obstacle}</p>}
+      {obstacle === undefined && isInvalid && <p class="hint">The numbers appear once the limits are valid.</p>}
       {obstacle === undefined && decided !== null && <OfPolicy change={decided} />}
     </section>
   );
@@ -142,13 +147,22 @@ function DenialNumbers({ change: { titles, key }, comparison }: ComparedProps) {
       isNumber: true,
     })),
   ];
+  const hasRetries = comparison.results.some(({ retrying, denied }) => retrying !== null && denied > 0);
   return (
-    <Table
-      caption="Denied in the last 24 hours"
-      columns={columns}
-      rows={rowsOf(comparison, key !== undefined)}
-      keyOf={({ title }) => title}
-    />
+    <>
+      <Table
+        caption="Denied in the last 24 hours"
+        columns={columns}
+        rows={rowsOf(comparison, key !== undefined)}
+        keyOf={({ title }) => title}
+      />
+      {hasRetries && (
+        <p class="hint">
+          A client that retries sends a denied request again after Retry-After. Its retries count against the limits
+          too, so other requests are denied than if no client retries.
+        </p>
+      )}
+    </>
   );
 }
 
@@ -156,8 +170,13 @@ const countAndShare = (part: number, whole: number): string => `${numberText(par
 
 function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, isOneKey: boolean): readonly Row[] {
   const isSample = oneKeyIn > 1 && !isOneKey;
+  const hasRetries = results.some(({ retrying }) => retrying !== null);
   const rows: (Row & { readonly isShown: boolean })[] = [
-    { title: "Requests denied", cell: ({ denied }) => countAndShare(denied, requests), isShown: true },
+    {
+      title: hasRetries ? "Requests denied, if no client retries" : "Requests denied",
+      cell: ({ denied }) => countAndShare(denied, requests),
+      isShown: true,
+    },
     { title: "Of all requests (95 % interval)", cell: ({ deniedShare }) => rangeText(deniedShare), isShown: isSample },
     { title: "Keys denied", cell: ({ deniedKeys }) => countAndShare(deniedKeys, keys), isShown: !isOneKey },
     {
@@ -173,16 +192,16 @@ function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, i
     ...retryRows.map(({ title, text }) => ({
       title,
       cell: ({ retrying }: DecidedTraffic) => (retrying === null ? "–" : text(retrying)),
-      isShown: results.some(({ retrying }) => retrying !== null),
+      isShown: hasRetries,
     })),
   ];
   return rows.filter(({ isShown }) => isShown);
 }
 
 const retryRows: readonly { readonly title: string; readonly text: (retrying: RetryingTraffic) => string }[] = [
-  { title: "If clients retry: denied at first", text: ({ denied }) => numberText(denied) },
-  { title: "If clients retry: given up", text: ({ abandoned }) => numberText(abandoned) },
-  { title: "If clients retry: longest wait", text: ({ longestWaitMs }) => durationText(longestWaitMs) },
+  { title: "Requests denied at first, if clients retry", text: ({ denied }) => numberText(denied) },
+  { title: "Requests given up, if clients retry", text: ({ abandoned }) => numberText(abandoned) },
+  { title: "Longest wait, if clients retry", text: ({ longestWaitMs }) => durationText(longestWaitMs) },
 ];
 
 function DryRunStatistics({ policy }: { readonly policy: string }) {

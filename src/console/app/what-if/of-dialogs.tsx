@@ -39,7 +39,7 @@ export function LastDayOfEntries({ policy, kind, before, after }: LastDayOfEntri
     { firstMs: pauseMs, laterMs: pauseMs },
   );
   const obstacle = key === null ? obstacleText(after) : modeObstacle(policy);
-  return <LastDay change={change} obstacle={obstacle} />;
+  return <LastDay change={change ?? undefined} obstacle={obstacle} />;
 }
 
 const obstacleText = (after: readonly unknown[]): string =>
