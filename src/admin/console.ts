@@ -66,15 +66,15 @@ export const consoleAt =
     if (url === null || !isRead(raw) || !url.pathname.startsWith(path)) return next();
     const within = url.pathname.slice(path.length);
     const isView = viewPath.test(within);
-    const unknown = isView || hashedFilePath.test(within) || !wantsPage(raw) ? null : unknownPagePath.exec(within);
-    if (within !== "" && !isView && !hashedFilePath.test(within) && unknown === null) return next();
+    const unknownPage = isView || hashedFilePath.test(within) || !wantsPage(raw) ? null : unknownPagePath.exec(within);
+    if (within !== "" && !isView && !hashedFilePath.test(within) && unknownPage === null) return next();
     if (!isOnHost(raw, host)) return problemResponse({ kind: "console-elsewhere" });
     if (within === "") return redirectToConsole(raw, path);
-    if (unknown?.groups?.["folder"] !== undefined) return redirect(302, `${path}/not-found`);
-    const isPage = isView || unknown !== null;
-    const response = await assets?.fetch(assetRequest(raw, isPage ? "/index.html" : within, unknown === null));
+    if (unknownPage?.groups?.["folder"] !== undefined) return redirect(302, `${path}/not-found`);
+    const isPage = isView || unknownPage !== null;
+    const response = await assets?.fetch(assetRequest(raw, isPage ? "/index.html" : within, unknownPage === null));
     if (response?.status === 200 || response?.status === 304) {
-      const status = unknown === null ? response.status : 404;
+      const status = unknownPage === null ? response.status : 404;
       return consoleAnswer(response, status, isPage ? "no-cache" : "public, max-age=31536000, immutable");
     }
     await response?.body?.cancel();

@@ -292,9 +292,9 @@ interface LiveRule {
  */
 function explainedRules(live: readonly LiveRule[] | null, known: readonly Rule[], nowMs: number): ExplainedRule[] {
   const rowOf = ({ id, kind, expiresAtMs = null }: LiveRule, state: ExplainedRule["state"]): ExplainedRule => {
-    const { actor = null, note = null, written } = known.find((rule) => rule.id === id) ?? {};
+    const { actor = null, note = null, written = null } = known.find((rule) => rule.id === id) ?? {};
     const expiresInMs = expiresAtMs === null ? null : Math.max(0, expiresAtMs - nowMs);
-    const factor: unknown = Object(written).factor;
+    const { factor }: { readonly factor?: unknown } = { ...Object(written) };
     return { id, kind, ...(typeof factor === "number" && { factor }), expiresInMs, state, actor, note };
   };
   const ids = new Set(live?.map(({ id }) => id));

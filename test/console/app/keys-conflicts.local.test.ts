@@ -108,13 +108,13 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
       await confirmTooLate(page, { id, confirm: "Change the end", note: "second" });
       const accepted = dialog.getByLabel("Make this change to the newer state, which is shown above");
       await accepted.waitFor();
-      const alert = dialog.getByRole("alert");
-      const isOnTop = await alert.evaluate((element) => {
-        const { left, top, width, height } = element.getBoundingClientRect();
+      const isInView = await page.evaluate<boolean>(`(() => {
+        const alert = document.querySelector("dialog [role=alert]");
+        const { left, top, width, height } = alert.getBoundingClientRect();
         const shown = document.elementFromPoint(left + width / 2, top + height / 2);
-        return top >= 0 && top + height <= innerHeight && element.contains(shown);
-      });
-      expect(isOnTop).toBe(true);
+        return height > 0 && top >= 0 && top + height <= innerHeight && alert.contains(shown);
+      })()`);
+      expect(isInView).toBe(true);
       expect(await axeViolations(page)).toEqual([]);
       expect(await horizontalOverflow(page)).toBe(0);
       await button(dialog, "Change the end").click({ force: true });

@@ -38,7 +38,7 @@ interface Advised {
 
 /** Searches for limits that reach the goal. @param advised null while the goal or the samples are missing */
 export function useAdvice(name: string, advised: Advised | null): TaskState<ShownAdvice> {
-  const { goal, samples } = advised ?? {};
+  const goal = advised?.goal;
   return useTask(goal === undefined ? null : (options) => runTask("advise", { policy: name, goal }, options), [
     name,
     samples?.readAtMs,

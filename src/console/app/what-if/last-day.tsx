@@ -24,9 +24,8 @@ export interface LastDayProps {
 
 export function LoadedLastDay({ change, obstacle }: LastDayProps) {
   // Invalid limits have no result: numbers of earlier limits would look like theirs.
-  const last = useRead(change && (async () => ({ decided: await readWays(change) })), [JSON.stringify(change)], {
-    laterMs: pauseMs,
-  });
+  const read = change == null ? null : async () => ({ decided: await readWays(change) });
+  const last = useRead(read, [JSON.stringify(change)], { laterMs: pauseMs });
   const isInvalid = change === null || (last !== null && last.decided === null);
   const decided = isInvalid ? null : (last?.decided ?? null);
   return (

@@ -9,6 +9,7 @@ import {
   areOld,
   chosenIn,
   countEstimateText,
+  defaultGoal,
   goalLine,
   nearestPoint,
   nearestStep,
@@ -91,6 +92,10 @@ describe("goals with fields", () => {
     const form = goalForms.find(({ kind }) => kind === read.goal.kind);
     if (form === undefined) throw new Error("expected a form");
     expect(readGoal(writtenGoal(form, valuesOf(read.goal)))).toEqual(read);
+  });
+
+  it("the default goal counts keys, as the traffic of the demo needs", () => {
+    expect(readGoal(defaultGoal)).toMatchObject({ goal: { kind: "denied-keys", mostShare: 0.01 }, text: defaultGoal });
   });
 
   it("a text that is not a goal is refused with the accepted forms", () => {
