@@ -50,7 +50,7 @@ type WrittenContent = Written<typeof contentEntries>;
 
 const contentFields = ["limits", "strategy", "factor", "mode", "entries", "overrides"] as const;
 const contentOf: Readonly<Record<RuleKind, readonly (typeof contentFields)[number][]>> = {
-  limits: ["limits", "strategy", "factor"],
+  limits: ["limits", "strategy"],
   mode: ["mode"],
   allow: ["entries"],
   deny: ["entries"],
@@ -68,6 +68,10 @@ const kindsOf: Readonly<Record<RuleBody["scope"], readonly RuleKind[]>> = {
 
 /** Whether rules of this kind exist for one key, or for a whole policy. */
 export const hasKind = (scope: RuleBody["scope"], kind: RuleKind): boolean => kindsOf[scope].includes(kind);
+
+/** A rule that allows or blocks a key has no content. */
+const keyContentOf = (kind: RuleKind): readonly (typeof contentFields)[number][] =>
+  kind === "limits" ? [...contentOf.limits, "factor"] : [];
 
 type ReportError = (error: FieldError) => void;
 
@@ -87,7 +91,7 @@ export function readRule(
     });
     return null;
   }
-  const used = scope === "key" && kind !== "limits" ? [] : contentOf[kind];
+  const used = scope === "policy" ? contentOf[kind] : keyContentOf(kind);
   const given = contentFields.filter((name) => content[name] !== undefined);
   for (const field of given) {
     if (!used.includes(field)) report({ field, accepted: `no value with the kind "${kind}"` });

@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await rulesIn(page)
       .getByText(/^limits 50\/10m, .+ \(10x\)$/)
       .waitFor();
-    await page.getByText(/^ *limits 10x \(rule /).waitFor({ state: "attached" });
+    await page.getByText(/limits 10x \(rule /).waitFor({ state: "attached" });
     const { body: audit } = await site.worker.api("GET", "/audit?limit=1");
     expect(audit).toMatchObject({ entries: [{ action: "create", after: { factor: 10 } }] });
     // The deny cache may repeat a denial for one second.
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(page, "Boost …").click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("limits 20/10m, from the rule of operator, without an end").waitFor();
-    await dialog.getByText("40 per 10 min", { exact: true }).waitFor();
+    await dialog.getByText("40 per 10 min (2x)", { exact: true }).waitFor();
     await button(dialog, "Boost the key").click();
     await expect.poll(async () => (await rulesOf(id)).length).toBe(2);
     await explains(page, /0 of 40/);

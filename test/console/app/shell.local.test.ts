@@ -81,7 +81,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
       const other = await opened;
       await shown(other, "Keys");
       await other.getByRole("banner").getByText("operator").waitFor();
-      expect(other.url()).toBe(`${site.worker.consoleUrl}keys`);
+      await expect.poll(() => other.url()).toBe(`${site.worker.consoleUrl}keys?policy=api`);
       await shown(page, "Audit");
     },
   );

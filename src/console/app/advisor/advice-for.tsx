@@ -41,7 +41,7 @@ export function useAdvice(name: string, advised: Advised | null): TaskState<Show
   const goal = advised?.goal;
   return useTask(goal === undefined ? null : (options) => runTask("advise", { policy: name, goal }, options), [
     name,
-    samples?.readAtMs,
+    advised?.samples.readAtMs,
     JSON.stringify(goal),
   ]);
 }
@@ -174,10 +174,11 @@ function Answer({ policy, advice: { candidates, global, notes, recommendation } 
   const chosen = kind === "recommended" ? candidates[recommendation.candidate] : global;
   const proposed = chosen?.limits ?? [];
   const line = limitsLine(proposed);
-  const why = [<p key="reason">{reason}</p>, ...notes.map((note) => <p key={note}>{note}</p>)];
+  const isForEachKey = kind === "recommended";
+  const folded = isForEachKey ? [reason, ...notes] : notes;
   return (
     <>
-      {kind === "recommended" && (
+      {isForEachKey && (
         <>
           <h2>
             Recommended: <strong>{line}</strong>, which denies {shareText(chosen?.deniedShare.value ?? 0)} of requests.
@@ -187,10 +188,6 @@ function Answer({ policy, advice: { candidates, global, notes, recommendation } 
               Use this limit
             </button>
           )}
-          <details>
-            <summary>Why this limit</summary>
-            {why}
-          </details>
         </>
       )}
       {kind === "global" && (
@@ -205,7 +202,15 @@ function Answer({ policy, advice: { candidates, global, notes, recommendation } 
           {recommendation.forMs !== null && `: wait about ${durationText(recommendation.forMs)} more`}
         </h2>
       )}
-      {kind !== "recommended" && why}
+      {!isForEachKey && <p>{reason}</p>}
+      {folded.length > 0 && (
+        <details>
+          <summary>{isForEachKey ? "Why this limit" : "About the data"}</summary>
+          {folded.map((text) => (
+            <p key={text}>{text}</p>
+          ))}
+        </details>
+      )}
     </>
   );
 }
