@@ -285,7 +285,7 @@ describe("invalid input of a rule", () => {
     [{ key, kind: "limits", limits, factor: 0 }, ["factor"]],
     [{ key, kind: "limits", limits, factor: "2x" }, ["factor"]],
     [{ key, kind: "allow", factor: 2 }, ["factor"]],
-    [{ kind: "limits", limits, factor: 2 }, ["factor"]],
+    [{ scope: "policy", kind: "limits", limits, factor: 2 }, ["factor"]],
     [{ key, kind: "allow", limits, mode: "off" }, ["limits", "mode"]],
     [{ key, kind: "block" }, ["note"]],
     [{ key, kind: "allow", note: " " }, ["note"]],
