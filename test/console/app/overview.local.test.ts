@@ -142,6 +142,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("button", { name: "Show", exact: true }).click();
     // Minutes are kept for a day, hours for 90.
     await page.getByText("Requests per hour of policy login").waitFor();
+    await page.getByText(/^No request was decided by login from /).waitFor();
+    expect(await page.getByText(/No traffic yet|so far|not over yet/).count()).toBe(0);
     const { searchParams } = new URL(page.url());
     expect(Number(searchParams.get("to")) - Number(searchParams.get("from"))).toBe(3 * 3_600_000);
     await page.getByRole("button", { name: "1 h", exact: true }).click();

@@ -140,10 +140,9 @@ function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy,
       />
       <div class="card plot-card">
         <TrafficPlot {...{ span, traffic, chosen, policy, policies, changes }} />
-        {chosen?.numbers.decisions === 0 && traffic?.unknownUntilMs === null && <NoTraffic />}
+        {span.range === null && chosen?.numbers.decisions === 0 && traffic?.unknownUntilMs === null && <NoTraffic />}
         <p class="hint">
-          Click a time, or drag over a range, to see what was denied then.{" "}
-          {(spanTraffic?.span ?? span).stepMs === null ? liveHint : "The last step is not over yet."}
+          Click a time, or drag over a range, to see what was denied then. {hintOf(spanTraffic?.span ?? span)}
         </p>
       </div>
       <Tiles traffic={traffic} chosen={chosen} policy={policy} />
@@ -160,6 +159,11 @@ function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy,
       )}
     </>
   );
+}
+
+function hintOf({ stepMs, range }: TimeSpan): string {
+  if (range !== null) return "";
+  return stepMs === null ? liveHint : "The last step is not over yet.";
 }
 
 const liveHint =

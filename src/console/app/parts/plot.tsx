@@ -1,6 +1,7 @@
 /** Lines over time, with marks on the time axis, and the same numbers as a table. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import { now } from "../clock.ts";
 import { lazy } from "./lazy.ts";
 import {
   chartEdges,
@@ -93,13 +94,13 @@ function Legend({ data, shown }: { readonly data: PlotData; readonly shown: Read
           {label} <b>{valueText(values[index] ?? null, stepMs)}</b>
         </span>
       ))}
-      <span class="dim plot-time">{atMs === undefined ? "" : timeOf(atMs, index, data)}</span>
+      <span class="dim plot-time">{atMs === undefined ? "" : timeOf(atMs, data)}</span>
     </p>
   );
 }
 
-function timeOf(atMs: number, index: number, { times, stepMs, longSteps }: PlotData): string {
-  if (stepMs !== null) return `${instantText(atMs)}${index === times.length - 1 ? " (so far)" : ""}`;
+function timeOf(atMs: number, { stepMs, longSteps }: PlotData): string {
+  if (stepMs !== null) return `${instantText(atMs)}${atMs + stepMs > now() ? " (so far)" : ""}`;
   const long = longSteps.find(({ toMs }) => toMs === atMs);
   return long === undefined ? timeText(atMs) : `${timeText(long.fromMs)} to ${timeText(long.toMs)}`;
 }
@@ -183,7 +184,7 @@ function columnsOf({ data, marks, linkOf }: PlotTableProps): Column<number>[] {
   const { times, series, stepMs } = data;
   const changes = changesIn(data, marks);
   const timeCell = (index: number) => {
-    const text = timeOf(times[index] ?? 0, index, data);
+    const text = timeOf(times[index] ?? 0, data);
     return linkOf === undefined ? text : <a href={linkOf(rangeAt(data, index))}>{text}</a>;
   };
   const columns: Column<number>[] = [
