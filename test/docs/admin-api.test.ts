@@ -1,6 +1,6 @@
 /**
- * The tables of docs/reference/admin-api.md list the same names as the OpenAPI document, the readers of rules and the
- * metrics.
+ * The tables of docs/reference/admin-api.md and admin-api-rules.md list the same names as the OpenAPI document, the
+ * readers of rules and the metrics.
  */
 import { describe, expect, it } from "vitest";
 import { outcomeNames } from "../../src/control/protocol.ts";
@@ -11,6 +11,7 @@ import { exampleMetrics } from "../control/object/example-metrics.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 
 const page = readPage("docs/reference/admin-api.md");
+const rulesPage = readPage("docs/reference/admin-api-rules.md");
 const { schemas } = document.components;
 
 /** The rights of calls whose descriptions name no right. */
@@ -38,8 +39,8 @@ describe("the page about the admin API", () => {
     expect(new Set(listed)).toEqual(new Set(operations));
   });
 
-  it("the page about the admin API lists every kind of rule for each scope, with the fields that only some kinds have", () => {
-    const rows = rowsOf(page, "scope").map((row) => row.map((cell) => codesIn(cell)));
+  it("the page about rules lists every kind of rule for each scope, with the fields that only some kinds have", () => {
+    const rows = rowsOf(rulesPage, "scope").map((row) => row.map((cell) => codesIn(cell)));
     const kindsOf = (scope: string): (string | undefined)[] =>
       rows.filter((row) => row[0]?.[0] === scope).map((row) => row[1]?.[0]);
     expect(kindsOf("key")).toEqual([...keyKinds]);
@@ -48,8 +49,8 @@ describe("the page about the admin API", () => {
     const listed = new Set([
       ...rows.flatMap(([, , fields = []]) => fields),
       ...rowsOf(page, "field").flatMap(([cell]) => codesIn(cell)),
-      ...page.tables
-        .filter(({ heading }) => heading === "Rules")
+      ...rulesPage.tables
+        .filter(({ heading }) => heading === "Make a rule")
         .flatMap(({ rows: all }) => all.flatMap(([cell]) => codesIn(cell))),
     ]);
     const fields = Object.keys(schemas.RuleCreation.properties);
