@@ -136,6 +136,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByLabel("to", { exact: true }).fill("2026-01-02T01:00");
     await page.getByRole("button", { name: "Show", exact: true }).click();
     await page.getByText("The end must be after the beginning.").waitFor();
+    expect(await axeViolations(page)).toEqual([]);
     const day = new Date(Date.now() - 48 * 3_600_000).toISOString().slice(0, 10);
     await page.getByLabel("From").fill(`${day}T01:00`);
     await page.getByLabel("to", { exact: true }).fill(`${day}T04:00`);
@@ -247,6 +248,21 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.keyboard.press("Enter");
     await page.keyboard.press("Tab");
     expect(await keys.first().evaluate((element) => element.matches(":focus"))).toBe(true);
+  });
+
+  it("the first numbers are read while the token is checked", async () => {
+    const page = await site.open("policies");
+    await shown(page, "Policies");
+    const reads: string[] = [];
+    page.on("request", (request) => {
+      if (request.url().includes("/api/stats?")) reads.push(request.url());
+    });
+    await page.route(/\/api\/operator$/, async (route) => {
+      await expect.poll(() => reads.length, patience).toBeGreaterThan(0);
+      await route.continue();
+    });
+    await page.goto(site.worker.consoleUrl);
+    await page.locator(".headline").filter({ hasNotText: "Loading" }).waitFor();
   });
 
   it("the arrival of numbers shifts no element, and a narrow screen has no overflow", async () => {
