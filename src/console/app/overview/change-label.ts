@@ -1,8 +1,8 @@
 /** A change of rules in two or three words, for marks on the time axis. */
 import type { AuditedRule, AuditEntryView, PolicyView, RuleKind, WrittenLimits } from "../../../admin/wire.ts";
-import { ruleText } from "../parts/rule-text.ts";
+import { factorText, ruleText } from "../parts/rule-text.ts";
 
-/** For example "Boosted ×2" or "Block removed". */
+/** For example "Boosted 2x" or "Block removed". */
 export function changeLabel(entry: AuditEntryView, policies: readonly PolicyView[]): string {
   const { action, before, after } = entry;
   switch (action) {
@@ -63,7 +63,8 @@ function ruleName(rule: AuditedRule | null, policies: readonly PolicyView[]): st
 
 /** Null for a rule that does not raise the limits of a key above those of its policy. */
 function boostLabel(rule: AuditedRule, policies: readonly PolicyView[]): string | null {
-  const { kind, keyId, policy, limits } = rule;
+  const { kind, keyId, policy, limits, factor } = rule;
+  if (factor !== undefined && factor > 1) return `Boosted ${factorText(factor)}`;
   const usual = policies.find(({ name }) => name === policy)?.limits;
   if (kind !== "limits" || keyId === null || usual === undefined) return null;
   const units = listOf(limits).map(unitsOf);
@@ -72,7 +73,7 @@ function boostLabel(rule: AuditedRule, policies: readonly PolicyView[]): string 
   if (!(Math.min(...ratios) >= 1) || Math.max(...ratios) === 1) return null;
   // If a rule has changed the policy's limits, these may have been different when the key was boosted.
   const isFactor = usual.source === "configuration" && new Set(ratios).size === 1;
-  return isFactor && Number.isInteger(ratios[0]) ? `Boosted ×${ratios[0]}` : `Boosted to ${shortLimits(limits)}`;
+  return isFactor && Number.isInteger(ratios[0]) ? `Boosted ${ratios[0]}x` : `Boosted to ${shortLimits(limits)}`;
 }
 
 const listOf = (limits: WrittenLimits | undefined): readonly unknown[] => (Array.isArray(limits) ? limits : [limits]);

@@ -36,9 +36,10 @@ const block = rule({ scope: "key", kind: "block", keyId: "GVw6brpippg4" });
 
 describe("the label of a mark", () => {
   it.each([
-    [{ after: limits(20, 100) }, "Boosted ×2"],
-    [{ action: "replace" as const, before: limits(20, 100), after: limits(50, 250) }, "Boosted ×5"],
+    [{ after: limits(20, 100) }, "Boosted 2x"],
+    [{ action: "replace" as const, before: limits(20, 100), after: limits(50, 250) }, "Boosted 5x"],
     [{ after: limits(20, 50) }, "Boosted to 20/1m; 50/1h"],
+    [{ after: { ...limits(20, 50), factor: 2 } }, "Boosted 2x"],
     [{ after: limits(5, 25) }, "Limits 5/1m; 25/1h"],
     [{ after: limits(100) }, "Limits 100/1m"],
     [{ action: "replace" as const, before: limits(20, 100), after: limits(20, 100) }, "Boost changed"],
