@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
   it("the Advisor recommends a limit for the goal in the link, shows the effect of other limits, and opens a policy change with the limit", async () => {
     const page = await site.open(viewOf("busy", rateOfKey));
     await recommendation(page)
-      .getByText(/^Recommended: 4 per second, sliding-log, which denies [\d.]+ % of requests\.$/)
+      .getByText(/^Recommended: 4 per second, sliding-log, which denies [\d.]+ % of requests and [\d.]+ % of keys\.$/)
       .waitFor();
     expect(await recommendation(page).getByRole("button").allInnerTexts()).toEqual(["Use this limit"]);
     const text = (await recommendation(page).getByRole("heading").textContent()) ?? "";

@@ -181,7 +181,8 @@ function Answer({ policy, advice: { candidates, global, notes, recommendation } 
       {isForEachKey && (
         <>
           <h2>
-            Recommended: <strong>{line}</strong>, which denies {shareText(chosen?.deniedShare.value ?? 0)} of requests.
+            Recommended: <strong>{line}</strong>, which denies {shareText(chosen?.deniedShare.value ?? 0)} of requests
+            and {shareText(chosen?.deniedKeyShare.value ?? 0)} of keys.
           </h2>
           {may("write") && (
             <button type="button" class="primary" onClick={() => open({ kind: "limits", policy, proposed })}>
