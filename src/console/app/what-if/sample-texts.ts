@@ -26,6 +26,9 @@ export function noAnswer(
   if ((requests ?? 0) === 0) {
     return `There is nothing to replay yet: policy ${policy} has counted no requests in the last 24 hours.`;
   }
+  if (oneKeyIn === 1) {
+    return "There is nothing to replay yet: the samples of the counted requests have not arrived. Wait for more traffic.";
+  }
   return `There is nothing to replay yet: no key of the last 24 hours is in the sample, which has ${sampleName(oneKeyIn)}. If the policy has few keys, set SAMPLE to "1/1" and deploy.`;
 }
 

@@ -172,6 +172,7 @@ describe("the texts of the section", () => {
     expect(of({ ...empty, source: { ...source, oneKeyIn: 64, requests: 90 } })).toMatch(
       /no key .* is in the sample, which has 1 key in 64.*set SAMPLE to "1\/1"/,
     );
+    expect(of({ ...empty, source: { ...source, oneKeyIn: 1, requests: 5 } })).toMatch(/samples .* have not arrived/);
     expect(of({ arrivals: 7 })).toBeNull();
   });
 
