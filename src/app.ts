@@ -34,7 +34,7 @@ export interface App {
 /** With an invalid or incomplete configuration, the app answers every request and call with the problems found. */
 export function createApp(env: Env): App {
   const variables = { ...env };
-  const deploymentWarnings = deploymentProblems(variables);
+  const deploymentWarnings = deploymentProblems(variables).map(({ text }) => text);
   try {
     const config = parseConfig(variables);
     reportWarnings([...config.warnings, ...deploymentWarnings]);

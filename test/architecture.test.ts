@@ -106,7 +106,8 @@ const rules: Readonly<Record<string, Rule>> = {
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   cli: {
     from: [...policy, "http/wire/version.ts"],
-    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
+    packages:
+      /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers|jsonc-parser|toml-eslint-parser)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
   "console/app": {

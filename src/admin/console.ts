@@ -68,7 +68,7 @@ export const consoleAt =
     const isView = viewPath.test(within);
     const unknownPage = isView || hashedFilePath.test(within) || !wantsPage(raw) ? null : unknownPagePath.exec(within);
     if (within !== "" && !isView && !hashedFilePath.test(within) && unknownPage === null) return next();
-    if (!isOnHost(raw, host)) return problemResponse({ kind: "console-elsewhere" });
+    if (!isOnHost(raw, host)) return problemResponse({ kind: "console-elsewhere", url: consoleUrl(url, path, host) });
     if (within === "") return redirectToConsole(raw, path);
     if (unknownPage?.groups?.["folder"] !== undefined) return redirect(302, `${path}/not-found`);
     const isPage = isView || unknownPage !== null;
@@ -82,6 +82,10 @@ export const consoleAt =
       kind: isPage || assets === undefined ? "console-missing" : "unknown-path",
     });
   };
+
+/** The address of the console, with the scheme and the port of a request to another host. */
+const consoleUrl = ({ protocol, port }: URL, path: string, host: string | null): string | null =>
+  host === null ? null : `${protocol}//${host}${port === "" ? "" : `:${port}`}${path}/`;
 
 /**
  * `ADMIN_HOST` proxies nothing: a page of the proxied site would share the web origin of the admin API, and could call

@@ -1,31 +1,21 @@
-/** `npm run check-config`: prints the configuration problems that the Worker would report, without deploying it. */
-import { checkConfiguration, summary } from "./configuration-check.ts";
+/** `npm run check-config`: prints the configuration problems that prevent a deployment, without deploying. */
+import { checkDeployment, summary } from "./configuration-check.ts";
 import { parseCommandLine, runCommand } from "./command.ts";
-import { demoVariables, deployedVariables, localVariables, readSettings, usesDemoLimits } from "./settings.ts";
-import { configurationSource, sourceOptions } from "./configuration-source.ts";
+import { readSettings } from "./settings.ts";
+import { checkOptions, configurationSource } from "./configuration-source.ts";
 
-const { "secrets-deployed": areSecretsDeployed, ...values } = parseCommandLine({
-  ...sourceOptions,
+const values = parseCommandLine({
+  ...checkOptions,
   "secrets-deployed": {
     type: "boolean",
     default: false,
-    about: "Accept required secrets that are set in the deployment only.",
+    about: "Has no effect: required secrets need not be set on this machine.",
   },
 });
 
-const demoNote =
-  "No limits are set. npm start uses the demo limits: 5 requests per 10 seconds for each client address. " +
-  "Set LIMITS or POLICIES before you deploy.";
-
 await runCommand(() => {
-  const settings = readSettings(configurationSource(values));
-  // A deployment has no demo: missing limits are a problem there.
-  const isDemo = !areSecretsDeployed && usesDemoLimits(settings);
-  const localOf = isDemo ? demoVariables : localVariables;
-  const variables = areSecretsDeployed ? deployedVariables(settings) : localOf(settings);
-  const { config, problems, warnings } = checkConfiguration(settings, variables);
-  for (const line of [...problems, ...warnings]) console.error(line);
-  if (config !== null && problems.length === 0) console.log(summary(config));
-  if (isDemo && problems.length === 0) console.log(demoNote);
-  process.exitCode = problems.length === 0 ? 0 : 1;
+  const { config, lines, warnings } = checkDeployment(readSettings(configurationSource(values)));
+  for (const line of [...lines, ...warnings]) console.error(line);
+  if (config !== null && lines.length === 0) console.log(summary(config));
+  process.exitCode = lines.length === 0 ? 0 : 1;
 });

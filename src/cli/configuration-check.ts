@@ -4,20 +4,37 @@ import type { AdminSettings } from "../policy/vars/admin.ts";
 import { type Config, deploymentProblems, parseConfig } from "../policy/vars/config.ts";
 import { isRecord } from "../validation/json.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
-import { isKnownVariable } from "../policy/vars/known-variables.ts";
+import { isKnownVariable, type VariableNote } from "../policy/vars/known-variables.ts";
 import { formatWindow } from "../strategies/index.ts";
 import { leastCompatibilityDate } from "../validation/compatibility.ts";
-import { secretOfPlaceholder, type Settings } from "./settings.ts";
+import { devVarsFile } from "./configuration-source.ts";
+import { deployedVariables, secretOfPlaceholder, type Settings } from "./settings.ts";
+import { lineInDevVars, linesOf, nearestLine, pathIn, type ValuePath } from "./source-lines.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const maxVariableBytes = 5 * 1024;
 
 export interface Findings {
   readonly config: Config | null;
-  /** One line for each problem; empty for a valid configuration. */
+  /** One text for each problem; empty for a valid configuration. */
   readonly problems: readonly string[];
+  /** The texts of the problems, each with the file and the line of its value, where they are known. */
+  readonly lines: readonly string[];
   readonly warnings: readonly string[];
 }
+
+/** A problem, and the path of its value: in the file, or in the variable that is named. */
+interface Found {
+  readonly text: string;
+  readonly variable?: string;
+  readonly path?: ValuePath;
+}
+
+const withText = (text: string): Found => ({ text });
+
+/** The check of a deployment, which decides whether `npm run deploy` deploys. */
+export const checkDeployment = (settings: Settings): Findings =>
+  checkConfiguration(settings, deployedVariables(settings));
 
 /** @param variables the variables that the Worker would get with these settings */
 export function checkConfiguration(settings: Settings, variables: Readonly<Record<string, unknown>>): Findings {
@@ -26,18 +43,24 @@ export function checkConfiguration(settings: Settings, variables: Readonly<Recor
   const problems = read instanceof ConfigProblems ? read.problems : [];
   const missing = problems.filter(({ value }) => value === undefined);
   const reported = new Set(missing.map(({ variable }) => variable));
+  const found: readonly Found[] = [
+    ...misplacedVariableProblems(settings.source.file),
+    ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
+    ...missingBinding(settings, "RATE_LIMITER", "RateLimiter").map(withText),
+    ...dateProblems(settings).map(withText),
+    ...environmentProblems(settings, config).map(withText),
+    ...deploymentProblems(variables),
+    ...problems.map((problem) => ({
+      text: describeProblem(problem),
+      variable: problem.variable,
+      path: pathIn(problem.field),
+    })),
+    ...secretProblems(settings, variables, reported).map(withText),
+  ];
   return {
     config,
-    problems: [
-      ...misplacedVariableProblems(settings.source.file),
-      ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
-      ...missingBinding(settings, "RATE_LIMITER", "RateLimiter"),
-      ...dateProblems(settings),
-      ...environmentProblems(settings, config),
-      ...deploymentProblems(variables),
-      ...problems.map(describeProblem),
-      ...secretProblems(settings, variables, reported),
-    ],
+    problems: found.map(({ text }) => text),
+    lines: withLines(found, settings, variables),
     warnings: [
       ...settingsWarnings(settings),
       ...(config === null || config.admin === null ? [] : adminWarnings(settings, config.admin)),
@@ -45,6 +68,30 @@ export function checkConfiguration(settings: Settings, variables: Readonly<Recor
     ],
   };
 }
+
+/** Puts the file and the line of a value before the text. Values of the command line and of the environment have none. */
+function withLines(
+  found: readonly Found[],
+  { source, wrangler, secrets }: Settings,
+  variables: Readonly<Record<string, unknown>>,
+): string[] {
+  const { file, environment } = source;
+  const find = linesOf(file);
+  const section = [...(environment === "" ? [] : ["env", environment]), "vars"];
+  return found.map(({ text, variable, path = [] }) => {
+    if (variable === undefined) return path.length === 0 ? text : withPlace(file, find(path), text);
+    const value = variables[variable];
+    if (value === undefined || Object.hasOwn(source.vars, variable)) return text;
+    if (wrangler.vars[variable] === value) {
+      return withPlace(file, nearestLine(find, [...section, variable, ...path], section.length + 1), text);
+    }
+    const secretsFile = devVarsFile(source);
+    return secrets[variable] === value ? withPlace(secretsFile, lineInDevVars(secretsFile, variable), text) : text;
+  });
+}
+
+const withPlace = (file: string, line: number | null, text: string): string =>
+  line === null ? text : `${file}:${line}: ${text}`;
 
 function readConfig(variables: Readonly<Record<string, unknown>>): Config | ConfigProblems {
   try {
@@ -55,14 +102,13 @@ function readConfig(variables: Readonly<Record<string, unknown>>): Config | Conf
   }
 }
 
-/** One line for each variable over Cloudflare's size limit. */
-export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] {
-  return Object.entries(vars).flatMap(([name, value]) => {
-    const text = typeof value === "string" ? value : JSON.stringify(value);
-    const sizeBytes = Buffer.byteLength(text);
-    return sizeBytes <= maxVariableBytes
-      ? []
-      : `${name}: expected at most ${maxVariableBytes} bytes, got ${sizeBytes}; put further policies into POLICIES_2, POLICIES_3, …`;
+/** One problem for each variable over Cloudflare's size limit. */
+export function sizeProblems(vars: Readonly<Record<string, unknown>>): VariableNote[] {
+  return Object.entries(vars).flatMap(([variable, value]) => {
+    const sizeBytes = Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value));
+    if (sizeBytes <= maxVariableBytes) return [];
+    const expected = `expected at most ${maxVariableBytes} bytes, got ${sizeBytes}`;
+    return { variable, text: `${variable}: ${expected}; put further policies into POLICIES_2, POLICIES_3, …` };
   });
 }
 
@@ -184,11 +230,11 @@ function missingBinding(
 const otherSections: ReadonlySet<string> = new Set(["vars", "define", "alias", "unsafe"]);
 
 /**
- * One line for each variable outside of `[vars]`, in any environment of the file. wrangler ignores such variables, at
+ * One problem for each variable outside of `[vars]`, in any environment of the file. wrangler ignores such variables, at
  * most with a warning.
  * @param file a path that wrangler can read
  */
-function misplacedVariableProblems(file: string): string[] {
+function misplacedVariableProblems(file: string): Found[] {
   const { rawConfig }: { rawConfig: unknown } = experimental_readRawConfig({ config: file });
   return isRecord(rawConfig) ? misplacedInSection(rawConfig, [], /\.jsonc?$/.test(file)) : [];
 }
@@ -198,9 +244,11 @@ function misplacedInSection(
   section: Readonly<Record<string, unknown>>,
   path: readonly string[],
   isJson: boolean,
-): string[] {
+): Found[] {
   return Object.entries(section).flatMap(([name, value]) => {
-    if (isKnownVariable(name)) return [misplacementText(name, value, path, isJson)];
+    if (isKnownVariable(name)) {
+      return [{ text: misplacementText(name, value, path, isJson), path: [...path, name] }];
+    }
     if (otherSections.has(name)) return [];
     const sections = Array.isArray(value) ? (value as unknown[]) : [value];
     return sections.filter(isRecord).flatMap((inner) => misplacedInSection(inner, [...path, name], isJson));

@@ -78,7 +78,8 @@ function environmentFromFiles(folder: string): string | undefined {
   return names.at(-1);
 }
 
-export const deployOptions = {
+/** The options of everything that a deployment's configuration consists of. */
+export const checkOptions = {
   ...sourceOptions,
   var: {
     type: "string",
@@ -91,6 +92,10 @@ export const deployOptions = {
     value: "file",
     about: "A file of secrets to upload with the deployment.",
   },
+} as const satisfies CommandOptions;
+
+export const deployOptions = {
+  ...checkOptions,
   "dry-run": { type: "boolean", about: "Check and build without deploying." },
 } as const satisfies CommandOptions;
 

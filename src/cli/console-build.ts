@@ -2,7 +2,8 @@
  * Builds the static assets of the Worker: the OpenAPI documents, and the console, which it serves below `ADMIN_PATH`. The names
  * of the console's files except the page contain a hash of their content, so that browsers can keep them.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 
@@ -25,9 +26,38 @@ const shared = {
   metafile: true,
 } satisfies BuildOptions;
 
-/** Replaces the files of an earlier build. */
+/** Whether `[build]` in the configuration only builds the console. wrangler runs it before it bundles the Worker. */
+export const buildsConsole = ({
+  build: { command },
+}: {
+  readonly build: { readonly command?: string | undefined };
+}): boolean => command === "npm run --silent --if-present console:build";
+
+/**
+ * Replaces the files of an earlier build, unless they were built from the same sources: wrangler runs `[build]` each time
+ * that it bundles the Worker, also while another process serves the files.
+ */
 export async function buildConsole(): Promise<void> {
+  const sources = hashOfSources();
+  const isBuilt = existsSync(join(consoleFolder, "index.html")) && existsSync(builtFrom);
+  if (isBuilt && readFileSync(builtFrom, "utf8") === sources) return;
+  rmSync(builtFrom, { force: true });
   await buildConsoleIn(consoleFolder);
+  writeFileSync(builtFrom, sources);
+}
+
+/** Has the hash of the sources that the console was built from. It is outside of the folder that wrangler uploads. */
+const builtFrom = `${consoleFolder}.sources`;
+
+function hashOfSources(): string {
+  const hash = createHash("sha256");
+  const files = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
+  for (const file of [...files.toSorted(), join(root, "package-lock.json")]) {
+    if (existsSync(file)) hash.update(`${file}\0`).update(readFileSync(file));
+  }
+  return hash.digest("hex");
 }
 
 /** Replaces the files of the folder. */

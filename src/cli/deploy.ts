@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { CommandError, helpOf, isHelp, runCommand } from "./command.ts";
-import { checkConfiguration } from "./configuration-check.ts";
+import { checkDeployment } from "./configuration-check.ts";
 import {
   configurationSource,
   deployOptions,
@@ -16,7 +16,7 @@ import {
   readDeployOptions,
 } from "./configuration-source.ts";
 import { buildConsole } from "./console-build.ts";
-import { deployedVariables, readSettings, type Settings } from "./settings.ts";
+import { readSettings, type Settings } from "./settings.ts";
 import { isRecord, jsonOrNull } from "../validation/json.ts";
 
 const wranglerBin = fileURLToPath(new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url));
@@ -31,9 +31,9 @@ await runCommand(async () => {
   const values = readDeployOptions(words);
   const source = configurationSource(values);
   const settings = readSettings(source);
-  const { problems, warnings } = checkConfiguration(settings, deployedVariables(settings));
-  for (const line of [...problems, ...warnings]) console.error(line);
-  if (problems.length > 0) {
+  const { lines, warnings } = checkDeployment(settings);
+  for (const line of [...lines, ...warnings]) console.error(line);
+  if (lines.length > 0) {
     throw new CommandError("Nothing was deployed: the configuration has problems.");
   }
   await buildConsole();

@@ -84,8 +84,8 @@ export class LiveConfiguration {
     const { read, printError } = this.#options;
     try {
       const setup = read();
-      if (!this.#accepts(setup)) return this.#reject(setup.problems);
-      if (setup.problems.length > 0) printError(problemsMessage(setup.problems));
+      if (!this.#accepts(setup)) return this.#reject(setup.lines);
+      if (setup.lines.length > 0) printError(problemsMessage(setup.lines));
       await this.#replace(setup);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
@@ -93,9 +93,9 @@ export class LiveConfiguration {
     }
   }
 
-  #reject(problems: readonly string[]): void {
+  #reject(lines: readonly string[]): void {
     this.#isRejected = true;
-    this.#options.printError(problemsMessage(problems, this.#isServing));
+    this.#options.printError(problemsMessage(lines, this.#isServing));
   }
 
   get #isServing(): boolean {

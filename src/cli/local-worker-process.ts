@@ -6,6 +6,7 @@ import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
 import { isRecord } from "../validation/json.ts";
 import { DryRunLines } from "./start-messages.ts";
+import { buildsConsole } from "./console-build.ts";
 import { takesHostFromRoute } from "./local-setup.ts";
 import { devRegistryPath, isRebuildFailure, type RunReport, type RunRequest } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
@@ -46,6 +47,9 @@ async function apply(assignment: RunRequest): Promise<void> {
   }
 }
 
+/** `npm start` builds the console itself, and wrangler then rebuilds the Worker faster after an edit of the code. */
+const noBuild = { watch_dir: "./src" };
+
 function inputOf({ wrangler, environment, variables, secretNames, port, persistTo }: RunRequest): Input {
   const bindings = Object.entries(variables).map(([name, value]) => {
     if (secretNames.includes(name)) return [name, { type: "secret_text", value }];
@@ -53,7 +57,7 @@ function inputOf({ wrangler, environment, variables, secretNames, port, persistT
   });
   return {
     // The variables come from the setup only. wrangler would read `.dev.vars` again, which may have changed since.
-    config: { ...wrangler, vars: {}, secrets: undefined },
+    config: { ...wrangler, vars: {}, secrets: undefined, ...(buildsConsole(wrangler) && { build: noBuild }) },
     envFiles: [devNull],
     env: environment,
     bindings: Object.fromEntries(bindings) as NonNullable<Input["bindings"]>,

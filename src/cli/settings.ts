@@ -7,11 +7,9 @@ import { CommandError, messageOf } from "./command.ts";
 import {
   type ConfigurationSource,
   configurationSource,
-  generatedSecrets,
   readDevVars,
   type SourceValues,
 } from "./configuration-source.ts";
-import { demoLimits } from "../policy/vars/config.ts";
 import { isKnownVariable } from "../policy/vars/known-variables.ts";
 import { readPath } from "../policy/vars/admin.ts";
 import { hasLimits } from "../policy/vars/policies.ts";
@@ -77,13 +75,6 @@ export function deployedVariables(settings: Settings): Record<string, unknown> {
   const local = Object.entries(secrets).filter(([name]) => requiredSecrets.includes(name));
   return { ...Object.fromEntries([...placeholders, ...local]), ...uploadedSecrets, ...vars };
 }
-
-/** The variables of a local Worker with the demo limits. `npm start` generates missing secrets. */
-export const demoVariables = (settings: Settings): Record<string, unknown> => ({
-  ...Object.fromEntries(generatedSecrets.map((name) => [name, placeholderFor(name)])),
-  ...localVariables(settings),
-  ...demoLimits,
-});
 
 const placeholderPrefix = "the-value-of-the-deployed-secret-";
 

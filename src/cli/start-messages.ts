@@ -7,7 +7,8 @@ import { formatWindow } from "../strategies/index.ts";
 import { isRecord, jsonOrNull } from "../validation/json.ts";
 import { asText } from "../validation/problems.ts";
 
-const maxNamedPolicies = 5;
+/** Policies and rules beyond these are counted. */
+const mostNamed = 5;
 
 /**
  * @param isKept whether the problems are those of a rejected edit, so that the previous configuration stays in effect
@@ -35,7 +36,7 @@ export function inEffectMessage(setup: LocalSetup, previous: LocalSetup): string
 }
 
 function limitsText({ policies }: Config): string {
-  const named = policies.slice(0, maxNamedPolicies).map(policyText);
+  const named = policies.slice(0, mostNamed).map(policyText);
   const others = policies.length - named.length;
   return [...named, ...(others > 0 ? [`and ${others} more`] : [])].join("; ");
 }
@@ -50,10 +51,14 @@ function originText({ origin }: Config, isDemoOrigin: boolean): string {
   return origin.kind === "url" ? origin.url.origin : "the origin of the route";
 }
 
-/** The banner of a running Worker. */
+/**
+ * The banner of a running Worker.
+ * @param rules the runtime rules in effect, as the admin API lists them
+ */
 export function startMessage(
   url: string,
   setup: Pick<LocalSetup, "config" | "hasDemoOrigin" | "hasDemoLimits" | "hasConsole">,
+  rules: readonly Readonly<Record<string, unknown>>[] = [],
 ): string {
   const { config, hasDemoOrigin, hasDemoLimits } = setup;
   if (config === null) return invalidConfigurationMessage(url);
@@ -71,7 +76,7 @@ Headgate is running at ${url}
 
   origin         ${origin}
   limits         ${limits}
-  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${sampleLine(config)}${adminLines(url, setup)}
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${sampleLine(config)}${adminLines(url, setup)}${rulesLines(rules)}
 
 Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
 
@@ -100,6 +105,24 @@ function adminLines(url: string, { config, hasConsole }: Pick<LocalSetup, "confi
   page.hostname = admin.host;
   const playground = new URL("playground", page);
   return `\n  console        ${page.href}\n  playground     ${playground.href}${api} with the token of the console`;
+}
+
+/** Runtime rules are stored, so that those of earlier runs change the limits of this one. */
+function rulesLines(rules: readonly Readonly<Record<string, unknown>>[]): string {
+  if (rules.length === 0) return "";
+  const shown = rules.slice(0, mostNamed).map(({ policy, kind, keyId, expiresAt }) => {
+    const subject = typeof keyId === "string" ? `the key ${keyId.slice(0, 8)}…` : "all keys";
+    const end = typeof expiresAt === "string" ? `until ${expiresAt}` : "without an end";
+    return `${asText(policy)}: ${asText(kind)} for ${subject}, ${end}`;
+  });
+  const others = rules.length - shown.length;
+  const title = `${rules.length === 1 ? "1 runtime rule" : `${rules.length} runtime rules`} of earlier runs in effect`;
+  const lines = [
+    `${title}; delete them in the console or with the admin API:`,
+    ...shown,
+    ...(others > 0 ? [`and ${others} more`] : []),
+  ];
+  return `\n  rules          ${lines.join(`\n${" ".repeat(17)}`)}`;
 }
 
 /** Three commands that look at, spend from and forget the key of the example request. */

@@ -3,6 +3,7 @@
  * `.dev.vars`, a demo origin without ORIGIN, demo limits without LIMITS or POLICIES. Edits of the configuration take
  * effect without a restart.
  */
+import { askAdmin } from "./admin-api.ts";
 import { CommandError, exitWithError, parseCommandLine, readFreePort, runCommand } from "./command.ts";
 import { buildConsole } from "./console-build.ts";
 import { configurationSource, devVarsFiles, ensureDevVars, sourceOptions } from "./configuration-source.ts";
@@ -12,6 +13,7 @@ import { type LocalSetup, localSetup } from "./local-setup.ts";
 import { LocalWorker, stopTogether } from "./local-worker.ts";
 import { readSettings } from "./settings.ts";
 import { problemsMessage, startMessage } from "./start-messages.ts";
+import { isRecord } from "../validation/json.ts";
 
 const {
   port: portText,
@@ -48,7 +50,7 @@ async function start(): Promise<void> {
   });
   const setup = read();
   const traffic = hasDemoTraffic ? demoTraffic(setup, port) : null;
-  if (setup.problems.length > 0) console.error(problemsMessage(setup.problems));
+  if (setup.lines.length > 0) console.error(problemsMessage(setup.lines));
   for (const warning of setup.warnings) console.error(warning);
   const worker = new LocalWorker({ port, environment: source.environment, persistTo });
   stopTogether(worker, () => {
@@ -57,7 +59,7 @@ async function start(): Promise<void> {
   });
   await worker.run(setup);
   const url = `http://localhost:${port}`;
-  console.log(startMessage(url, setup));
+  console.log(startMessage(url, setup, await rulesInEffect(url, setup)));
   if (traffic !== null) console.log(traffic.start(setup));
   liveConfiguration = new LiveConfiguration(setup, {
     read,
@@ -70,6 +72,21 @@ async function start(): Promise<void> {
     printError: (text) => console.error(text),
   });
   if (isChanged) await liveConfiguration.update();
+}
+
+/** The first 200 runtime rules, which an earlier run may have left in the local storage; none if they cannot be read. */
+async function rulesInEffect(url: string, { config }: LocalSetup): Promise<Record<string, unknown>[]> {
+  const admin = config?.admin ?? null;
+  const reader = admin?.tokens.find(({ may }) => may.has("read"));
+  if (admin === null || reader === undefined) return [];
+  const api = { url: `${url}${admin.path}/api`, token: reader.token };
+  try {
+    const { json } = await askAdmin(api, "/rules?limit=200", { timeoutMs: 5_000 });
+    return Array.isArray(json["rules"]) ? json["rules"].filter(isRecord) : [];
+  } catch (error) {
+    if (error instanceof CommandError) return [];
+    throw error;
+  }
 }
 
 /** @throws CommandError when the setup has an origin or a webhook that the traffic would reach */

@@ -159,7 +159,12 @@ const section = (setting: Setting): Markup =>
 const dashboardPath = "Workers & Pages, your Worker, Settings, Variables and Secrets, Add";
 
 const secretSteps = (name: string): Markup =>
-  html`<dt>In a terminal, in your copy of the repository</dt>
+  html`<dt>On your machine, in .dev.vars</dt>
+    <dd>
+      <code>npm start</code> creates the file. For <code>npx wrangler dev</code> alone, write it yourself:
+      <pre>${name}="at least 32 random characters"</pre>
+    </dd>
+    <dt>On Cloudflare, in a terminal in your copy of the repository</dt>
     <dd>
       <pre>npx wrangler secret put ${name}</pre>
       wrangler asks for the value: at least 32 random characters, such as the output of

@@ -9,6 +9,8 @@ export interface ConfigProblem {
   readonly variable: string;
   /** The path within it, such as `limits[1].window`. Empty for the whole value. */
   readonly field: string;
+  /** The name of the policy whose field it is, in a list of policies with valid names. */
+  readonly policy?: string;
   /** The invalid value; undefined if it is missing. */
   readonly value: unknown;
   /** The values that are accepted in its place. */
@@ -36,12 +38,22 @@ export class ConfigProblems extends Error {
   }
 }
 
-/** One line for people, such as `POLICIES[0].limits[1].window: expected a duration such as "30s", got "soon"`. */
-export function describeProblem({ variable, field, value, accepted }: ConfigProblem): string {
-  const place = joinPath(variable, field) || "the input";
+/** One line for people, such as `POLICIES[0] (api) limits[1].window: expected a duration such as "30s", got "soon"`. */
+export function describeProblem({ value, accepted, ...problem }: ConfigProblem): string {
+  const place = describePlace(problem) || "the input";
   if (value === undefined) return `${place} is missing: expected ${accepted}`;
   const [, expected = accepted, hints = ""] = withHints.exec(accepted) ?? [];
   return `${place}: expected ${expected}, got ${quote(value)}${hints}`;
+}
+
+/** The path of a field. The name of its policy, if there is one, follows the number of the policy. */
+export function describePlace({
+  variable,
+  field,
+  policy,
+}: Pick<ConfigProblem, "variable" | "field" | "policy">): string {
+  const path = joinPath(variable, field);
+  return policy === undefined ? path : path.replace(/\]\.?/, (end) => `] (${policy})${end.length > 1 ? " " : ""}`);
 }
 
 /** An accepted form, and the hints after it. Each hint begins with a semicolon outside quotation marks. */

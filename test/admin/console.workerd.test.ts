@@ -169,10 +169,10 @@ describe("the console on ADMIN_HOST", () => {
 });
 
 describe("the console elsewhere", () => {
-  it.for<[string, Record<string, unknown>]>([
-    ["on another host", onHost],
-    ["without ADMIN_HOST", {}],
-  ])("%s the console gets 404, and the problem names the variable", async ([, variables]) => {
+  it.for<[string, Record<string, unknown>, string]>([
+    ["on another host", onHost, "on another host, that of ADMIN_HOST: https://admin.example.com/_headgate/"],
+    ["without ADMIN_HOST", {}, "needs ADMIN_HOST"],
+  ])("%s the console gets 404, and the problem says where the console is", async ([, variables, detail]) => {
     const { asked, ASSETS } = watchedAssets();
     const { send, call } = admin({}, { ...variables, ASSETS });
     for (const path of ["", "/", "/keys", "/assets/console-AAAAAAAA.js"]) {
@@ -180,12 +180,18 @@ describe("the console elsewhere", () => {
       const response = await send(`/_headgate${path}`);
       expect(response.status).toBe(404);
       // oxlint-disable-next-line no-await-in-loop
-      const body = await response.text();
-      expect(body).toContain("only on the host in ADMIN_HOST");
-      expect(body).not.toContain("admin.example.com");
+      expect(await response.json()).toMatchObject({ detail: expect.stringContaining(detail) });
     }
     expect(asked).toEqual([]);
     expect((await call("GET", "/policies")).status).toBe(200);
+  });
+
+  it("the address of the console has the port of the request to another host, as in local runs", async () => {
+    const { send } = admin({}, { ADMIN_HOST: "admin.localhost" });
+    const response = await send("http://localhost:8788/_headgate/");
+    expect(await response.json()).toMatchObject({
+      detail: expect.stringMatching(/: http:\/\/admin\.localhost:8788\/_headgate\/$/),
+    });
   });
 
   it("no proxied request reaches the assets, on any path", async () => {

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { checkout, runNpm } from "../system/checkout.ts";
@@ -43,7 +43,10 @@ describe("npm run deploy", () => {
   it("npm run deploy -e=staging deploys nothing if that environment has problems that the top level does not have", async () => {
     write(sound, 'LIMITS = "5/soon"');
     const [exitCode, output] = await deploy("-e=staging");
-    expect([exitCode, output]).toEqual([1, expect.stringMatching(/^LIMITS\S*: expected .*, got "5\/soon"/m)]);
+    expect([exitCode, output]).toEqual([
+      1,
+      expect.stringMatching(/^wrangler\.toml:\d+: LIMITS\S*: expected .*, got "5\/soon"/m),
+    ]);
     expect(output).toContain("Nothing was deployed: the configuration has problems.");
     expect(output).not.toContain(isUploaded);
   });
@@ -64,7 +67,10 @@ describe("npm run deploy", () => {
     expect(named).toContain("https://staging.example.com");
     const [exitCode, topLevel] = await deploy("--env=");
     writeFileSync(join(folder, ".env"), "");
-    expect([exitCode, topLevel]).toEqual([1, expect.stringMatching(/^STRATEGY: expected .*, got 1/m)]);
+    expect([exitCode, topLevel]).toEqual([
+      1,
+      expect.stringMatching(/^wrangler\.toml:17: STRATEGY: expected .*, got 1/m),
+    ]);
   });
 
   it("npm run deploy checks the file of --config and exits with wrangler's exit code", async () => {
@@ -89,16 +95,53 @@ describe("npm run deploy", () => {
 
 it("npm run check-config checks the environment of --env, and without --env that of CLOUDFLARE_ENV", async () => {
   write(sound, 'LIMITS = "5/minute"');
-  const options = ["--secrets-deployed"];
   const limits = /default: (\d+) per/;
-  expect(limits.exec((await run("check-config", ...options))[1])?.[1]).toBe("100");
-  const [, named] = await run("check-config", ...options, "-e", "staging");
+  expect(limits.exec((await run("check-config"))[1])?.[1]).toBe("100");
+  const [, named] = await run("check-config", "-e", "staging");
   expect(limits.exec(named)?.[1]).toBe("5");
   vi.stubEnv("CLOUDFLARE_ENV", "staging");
-  expect(limits.exec((await run("check-config", ...options))[1])?.[1]).toBe("5");
+  expect(limits.exec((await run("check-config"))[1])?.[1]).toBe("5");
   const [exitCode, output] = await run("check-config", "--env", "nowhere");
   expect([exitCode, output]).toEqual([
     1,
     '--env: expected an environment of wrangler.toml ("staging"), got "nowhere"\n',
   ]);
+});
+
+describe("npm run check-config and npm run deploy", () => {
+  const devVars = join(folder, ".dev.vars");
+  beforeEach(() => vi.stubEnv("CLOUDFLARE_ENV", undefined));
+  afterEach(() => rmSync(devVars, { force: true }));
+
+  interface Case {
+    readonly vars?: readonly string[];
+    readonly local?: string;
+    readonly options?: readonly string[];
+    readonly exitCode: number;
+  }
+
+  it.each<[string, Case]>([
+    ["the shipped configuration", { exitCode: 0 }],
+    ["an ORIGIN without limits", { vars: ['ORIGIN = "route"'], exitCode: 1 }],
+    ["limits without local secrets", { vars: sound, exitCode: 0 }],
+    ["a limit that never denies", { vars: ['LIMITS = "10/second; 1000000000/minute"'], exitCode: 0 }],
+    ["an unknown variable", { vars: [...sound, 'LIMITZ = "5/s"'], exitCode: 1 }],
+    ["LIMITS beside POLICIES", { vars: [...sound, 'POLICIES = [{ name = "a", limits = "5/s" }]'], exitCode: 1 }],
+    ["a secret that only .dev.vars has", { vars: [...sound, 'KEY = "jwt:sub"'], local: "JWT_KEY=k", exitCode: 1 }],
+    ["a short secret in .dev.vars", { vars: sound, local: "KEY_SECRET=short", exitCode: 1 }],
+    ["an invalid --var", { vars: sound, options: ["--var", "LIMITS:5/soon"], exitCode: 1 }],
+    ["a --var that corrects the file", { vars: ['LIMITS = "0/s"'], options: ["--var", "LIMITS:5/s"], exitCode: 0 }],
+    ["a short secret in --secrets-file", { vars: sound, options: ["--secrets-file", "secrets.json"], exitCode: 1 }],
+    ["an environment without limits", { vars: sound, options: ["--env", "staging"], exitCode: 1 }],
+  ])("agree on %s", async (_, { vars = [], local, options = [], exitCode }) => {
+    write([...vars]);
+    writeFileSync(join(folder, "secrets.json"), JSON.stringify({ KEY_SECRET: "short" }));
+    if (local !== undefined) writeFileSync(devVars, `${local}\n`);
+    const [checked, report] = await run("check-config", ...options);
+    const [deployed, output] = await deploy(...options);
+    expect([checked, deployed, output.includes(isUploaded)]).toEqual([exitCode, exitCode, exitCode === 0]);
+    const findings = report.split("\n").filter((line) => line !== "" && !/^(?:The configuration is| {2})/.test(line));
+    expect(output.split("\n").slice(0, findings.length)).toEqual(findings);
+    if (exitCode === 1) expect(findings.length).toBeGreaterThan(0);
+  });
 });

@@ -12,6 +12,7 @@ function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {
   return {
     config: parseConfig(variables),
     problems: [],
+    lines: [],
     warnings: [],
     wrangler: {} as LocalSetup["wrangler"],
     variables,
@@ -89,6 +90,25 @@ it("without a valid configuration, the banner says that every request gets 500 a
   expect(startMessage("http://localhost:1", { ...setupWith({ LIMITS: "1/s" }), config: null })).toMatch(
     /^\nHeadgate is running at http:\/\/localhost:1, but answers every request with 500 [^]+Stop with Ctrl-C\.\n$/,
   );
+});
+
+it("the banner lists up to five runtime rules of earlier runs, counts the others, and says how to delete them", () => {
+  const rules = Array.from({ length: 7 }, (_, index) => ({
+    policy: "default",
+    kind: index === 0 ? "block" : "limits",
+    keyId: index === 0 ? "9oGwCzCPQ3iqMZMVJpwGzqrMAcPoqYEDoZnhXhPdKM0" : null,
+    expiresAt: index === 0 ? "2026-11-28T12:00:00.000Z" : null,
+  }));
+  const message = startMessage("http://localhost:1", setupWith({ LIMITS: "1/s" }), rules);
+  expect(message).toContain(
+    [
+      "\n  rules          7 runtime rules of earlier runs in effect; delete them in the console or with the admin API:",
+      "                 default: block for the key 9oGwCzCP…, until 2026-11-28T12:00:00.000Z",
+      ...Array.from({ length: 4 }, () => "                 default: limits for all keys, without an end"),
+      "                 and 2 more\n",
+    ].join("\n"),
+  );
+  expect(startMessage("http://localhost:1", setupWith({ LIMITS: "1/s" }))).not.toContain("rules");
 });
 
 it("the banner shows the URL and a token of the admin API only when ADMIN_TOKENS is set", () => {

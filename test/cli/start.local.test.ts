@@ -232,6 +232,22 @@ describe("npm start with a user's configuration", () => {
     expect(await look("127.0.0.1")).toBe(99);
   });
 
+  it("npm start lists the runtime rules that an earlier run stored", async () => {
+    expect(run.output()).not.toContain("runtime rule");
+    const token = /^ADMIN_TOKENS="(.+)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "";
+    const response = await fetch(`${url}/_headgate/api/rules`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ policy: "default", key: "198.51.100.7", kind: "block", for: "1h" }),
+    });
+    expect(response.status).toBe(201);
+    await stopped(run);
+    await start();
+    expect(run.output()).toMatch(
+      /^ {2}rules {10}1 runtime rule of earlier runs in effect; delete .*:\n +default: block for the key \w{8}…, until 20/m,
+    );
+  });
+
   it("npm start warns which policies are decided by onError, because local workerd does not support jurisdictions", async () => {
     configure(
       ["eu", "us"].flatMap((jurisdiction) => [

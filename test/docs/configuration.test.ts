@@ -57,7 +57,7 @@ describe("the check of configuration blocks", () => {
   it.each([
     [['LIMITS = "5/fortnight"'], "LIMITS"],
     [['LIMIT = "5/minute"'], "unknown variable LIMIT"],
-    [["[[vars.POLICIES]]", 'name = "a"'], "POLICIES[0].limits is missing"],
+    [["[[vars.POLICIES]]", 'name = "a"'], "POLICIES[0] (a) limits is missing"],
     [["[env.staging.vars]", 'LIMITS = "5/fortnight"'], "LIMITS"],
     [["[env.staging.vars]", 'ORIGIN = "https://api.example.com"'], "LIMITS"],
     [["[env.staging]", 'LIMITS = "5/minute"'], "LIMITS"],

@@ -27,6 +27,7 @@ const failures: readonly Failure[] = [
       {
         variable: "POLICIES",
         field: "[0].onError",
+        policy: "login",
         value: "close",
         accepted: 'one of "local", "open", "closed"',
       },
@@ -84,7 +85,8 @@ const failures: readonly Failure[] = [
   { kind: "upgrade-required" },
   { kind: "ticket-invalid" },
   { kind: "tails-full" },
-  { kind: "console-elsewhere" },
+  { kind: "console-elsewhere", url: "https://admin.example.com/_headgate/" },
+  { kind: "console-elsewhere", url: null },
   { kind: "console-missing" },
   { kind: "openapi-missing" },
 ];

@@ -101,6 +101,7 @@ describe("without KEY_SECRET", () => {
     expect(response.headers.get("RateLimit")).toBeNull();
     const page = await response.text();
     expect(page).toContain("npx wrangler secret put KEY_SECRET");
+    expect(page).toContain("On your machine, in .dev.vars");
     expect(page).toContain("No request is charged or forwarded");
     expect(page).not.toContain("Set LIMITS");
   });
@@ -114,7 +115,10 @@ describe("without KEY_SECRET", () => {
       expect(response.status).toBe(503);
       expect(response.headers.get("Content-Type")).toBe("application/problem+json");
       expect(response.headers.get("Retry-After")).toBe("60");
-      expect(await response.json()).toMatchObject({ errors: [{ variable: "KEY_SECRET" }] });
+      expect(await response.json()).toMatchObject({
+        detail: expect.stringMatching(/\.dev\.vars locally.*; on Cloudflare, run `npx wrangler secret put <NAME>`/),
+        errors: [{ variable: "KEY_SECRET" }],
+      });
       // oxlint-enable no-await-in-loop
     }
   });

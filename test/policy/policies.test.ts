@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { partName } from "../../src/policy/key.ts";
 import { readPolicy } from "../../src/policy/policy.ts";
+import { describeProblem } from "../../src/validation/problems.ts";
 import { configOf, placesOf, plain, problemsIn } from "./parsed.ts";
 
 const secret = { KEY_SECRET: "s" };
@@ -148,12 +149,12 @@ describe("a problem of a policy", () => {
       Object.entries({ name: "a", limits: "1/s", ...wrong }).filter(([, value]) => value !== undefined),
     );
     expect(problemsOfPolicy(policy)).toEqual([
-      {
+      expect.objectContaining({
         variable: "POLICIES",
         field: `[0].${place}`,
         value: valueAt(policy, place),
         accepted: expect.stringMatching(accepted),
-      },
+      }),
     ]);
   });
 
@@ -220,14 +221,8 @@ describe("the names of policies and limits", () => {
     expect(problem?.accepted).toContain("POLICIES[0] has the same");
   });
 
-  it("names are unique across POLICIES, POLICIES_2 and LIMITS", () => {
+  it("names are unique across POLICIES and POLICIES_2", () => {
     expect(takenOf({ POLICIES: [a], POLICIES_2: [a] })).toEqual([["POLICIES_2[0].name", "a"]]);
-    expect(takenOf({ LIMITS: "1/s", POLICIES: [{ name: "default", limits: "2/s" }] })).toEqual([
-      ["POLICIES[0].name", "default"],
-    ]);
-    expect(takenOf({ LIMITS: "0/s", POLICIES: [{ name: "default", limits: "2/s" }] })).toEqual([
-      ["POLICIES[0].name", "default"],
-    ]);
   });
 
   it("the name of a policy cannot equal that of another policy's limit", () => {
@@ -260,9 +255,42 @@ describe("POLICIES", () => {
     expect(namesOf(variables)).toEqual(["a", "b", "c", ...numbered]);
   });
 
-  it("POLICIES_2 is valid without POLICIES, with or without LIMITS", () => {
+  it("POLICIES_2 is valid without POLICIES", () => {
     expect(namesOf({ POLICIES_2: [named("b")] })).toEqual(["b"]);
-    expect(namesOf({ LIMITS: "1/s", POLICIES_2: [named("b")] })).toEqual(["default", "b"]);
+  });
+
+  it.for([
+    [{ LIMITS: "1/s" }, "POLICIES"],
+    [{ LIMITS: "0/s", STRATEGY: "token-bucket", KEY: "ip" }, "POLICIES"],
+    [{ KEY: "ip" }, "POLICIES_2"],
+  ] as const)("each variable of the short form beside POLICIES is one problem: %j", ([short, list]) => {
+    expect(problemsIn({ ...secret, ...short, [list]: [named("a")] })).toEqual(
+      Object.entries(short).map(([variable, value]) => ({
+        variable,
+        field: "",
+        value,
+        accepted: `no value, because ${list} is set; to keep its policy, write it in ${list} with name = "default" and ${variable.toLowerCase()} = …`,
+      })),
+    );
+    expect(problemsIn({ ...secret, LIMITS: "", [list]: [named("a")] })).toEqual([]);
+  });
+
+  it("a problem names its policy, unless the name of the policy is invalid or is missing", () => {
+    const lists = {
+      POLICIES: [{ name: "login", limits: "0/s" }, { name: "Log in", limits: "1/s" }, { limits: "1/s" }],
+      POLICIES_2: JSON.stringify([{ continues: "login", allow: [1] }]),
+    };
+    const problems = problemsIn({ ...secret, ...lists });
+    expect(problems.map(({ variable, field, policy }) => [variable, field, policy])).toEqual([
+      ["POLICIES", "[0].limits.limit", "login"],
+      ["POLICIES_2", "[0].allow[0]", "login"],
+      ["POLICIES", "[1].name", undefined],
+      ["POLICIES", "[2].name", undefined],
+    ]);
+    expect(problems.map(describeProblem).slice(0, 2)).toEqual([
+      expect.stringMatching(/^POLICIES\[0\] \(login\) limits\.limit: expected an integer/),
+      expect.stringMatching(/^POLICIES_2\[0\] \(login\) allow\[0\]: expected /),
+    ]);
   });
 
   it.for<[string[], string, string]>([

@@ -1,4 +1,4 @@
-/** A copy of the project without `.dev.vars`, for tests that run its npm scripts. */
+/** A copy of the project as after `npm ci`, without `.dev.vars` and builds, for tests that run its npm scripts. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ export interface Checkout {
 
 export function checkout(): Checkout {
   const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml", "dist/console"]) {
+  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml"]) {
     cpSync(part, join(folder, part), { recursive: true });
   }
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));

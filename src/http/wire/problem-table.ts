@@ -1,6 +1,6 @@
 /**
  * Every failure, with the fields that describe it, and its problem details (RFC 9457). No problem contains a key, a token,
- * an address or a configured value.
+ * an address or a configured value, except for names of policies and the address of the console.
  */
 import { mostJsonDepth } from "../../validation/json.ts";
 import type { ConfigProblem } from "../../validation/problems.ts";
@@ -102,7 +102,7 @@ const mostErrors = 500;
 
 /** The problems without the values, which may be secret. */
 const errorsOf = (problems: readonly ConfigProblem[]): Omit<ConfigProblem, "value">[] =>
-  problems.map(({ variable, field, accepted }) => ({ variable, field, accepted }));
+  problems.map(({ value: _, ...problem }) => problem);
 
 interface OperatorCredentials {
   readonly hasTokens: boolean;
@@ -189,7 +189,7 @@ export const problems = {
   "configuration-missing": (failure: { readonly problems: readonly ConfigProblem[] }) =>
     problem(
       503,
-      "Headgate is not configured yet. It charges and forwards no request until the variables in `errors` are set.",
+      "Headgate is not configured yet. It charges and forwards no request until the variables in `errors` are set. Secrets go in .dev.vars locally, where `npm start` creates them; on Cloudflare, run `npx wrangler secret put <NAME>`.",
       {
         proxyError: "proxy_configuration_error",
         errors: errorsOf(failure.problems),
@@ -362,7 +362,14 @@ export const problems = {
     }),
 
   "tails-full": () => problem(503, "The maximum number of tails is open. Close one, then open the tail again."),
-  "console-elsewhere": () => problem(404, "The console is served only on the host in ADMIN_HOST."),
+  /** `url` is the address of the console; null without ADMIN_HOST, which it needs. */
+  "console-elsewhere": ({ url }: { readonly url: string | null }) =>
+    problem(
+      404,
+      url === null
+        ? "The console is not served: it needs ADMIN_HOST, the variable with its host."
+        : `The console is on another host, that of ADMIN_HOST: ${url}`,
+    ),
   "console-missing": () =>
     problem(
       404,

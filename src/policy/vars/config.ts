@@ -4,7 +4,7 @@ import { durationMsBetween } from "../schemas.ts";
 import { adminWarnings, alertWarnings, readAdmin, readAlerts, readPath } from "./admin.ts";
 import { preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
 import { jwtWarnings, readJwt } from "./jwt.ts";
-import { type KnownVariables, unknownVariables } from "./known-variables.ts";
+import { type KnownVariables, unknownVariables, type VariableNote } from "./known-variables.ts";
 import { hasLimits, readPolicies } from "./policies.ts";
 import { placeholderProblems, readCheckTokens, readKeySecret, readOriginSecret, shortSecrets } from "./secrets.ts";
 import { isSet, mayHoldCredentials, urlIn, type VariableForm, VariableReader, type Variables } from "./variables.ts";
@@ -133,7 +133,7 @@ const sample: VariableForm<number | null> = {
 };
 
 /** A line for each unknown variable and each short secret. They block a deployment, but the Worker runs with them. */
-export const deploymentProblems = (variables: Variables): string[] => [
+export const deploymentProblems = (variables: Variables): VariableNote[] => [
   ...unknownVariables(variables),
   ...shortSecrets(variables),
 ];

@@ -49,11 +49,17 @@ export type KnownVariables = Readonly<Partial<Record<VariableName, unknown>>>;
 export const isKnownVariable = (name: string): boolean =>
   variableNames.some((known) => known === name) || isPolicyList(name);
 
+/** A line about a variable. */
+export interface VariableNote {
+  readonly variable: string;
+  readonly text: string;
+}
+
 /**
  * A line for each unknown variable, since a misspelt name would silently leave a default in effect. No line quotes a
  * value, since the value of a misspelt secret is still secret.
  */
-export function unknownVariables(env: Variables): string[] {
+export function unknownVariables(env: Variables): VariableNote[] {
   const { EXTRA_VARS: extra }: KnownVariables = env;
   const own = readNames(extra);
   const unknown = Object.keys(env).filter(
@@ -69,11 +75,15 @@ export function unknownVariables(env: Variables): string[] {
   return [
     ...(own === null
       ? [
-          'EXTRA_VARS: expected the names of your own variables such as "REGION, BUILD_ID", or a list of names' +
-            jsonErrorNote(extra),
+          {
+            variable: "EXTRA_VARS",
+            text:
+              'EXTRA_VARS: expected the names of your own variables such as "REGION, BUILD_ID", or a list of names' +
+              jsonErrorNote(extra),
+          },
         ]
       : []),
-    ...unknown.map((name) => `unknown variable ${name}; ${suggestionFor(name)}`),
+    ...unknown.map((variable) => ({ variable, text: `unknown variable ${variable}; ${suggestionFor(variable)}` })),
   ];
 }
 

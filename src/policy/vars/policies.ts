@@ -1,8 +1,15 @@
 /** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
 import * as v from "valibot";
-import { acceptedNotation } from "../../strategies/index.ts";
+import { acceptedNotation, namePattern } from "../../strategies/index.ts";
 import { isRecord } from "../../validation/json.ts";
-import { acceptedFields, hidden, joinPath, jsonOf, type ReportProblem } from "../../validation/problems.ts";
+import {
+  acceptedFields,
+  type ConfigProblem,
+  hidden,
+  joinPath,
+  jsonOf,
+  type ReportProblem,
+} from "../../validation/problems.ts";
 import { type KeyPart, readKey } from "../key.ts";
 import { conditionPartsOf } from "../lists.ts";
 import { namesOf, type Policy, readPolicy } from "../policy.ts";
@@ -23,7 +30,10 @@ import {
 /** The variables of the short form, by the policy field that each one sets. */
 const shortForm: Readonly<Record<string, VariableName>> = { limits: "LIMITS", strategy: "STRATEGY", key: "KEY" };
 
-export function readPolicies({ env, report }: VariableReader, checkPath: string) {
+export function readPolicies(reader: VariableReader, checkPath: string) {
+  const { env } = reader;
+  const report: ReportProblem = (problem) => reader.report({ ...problem, ...policyNameAt(env, problem) });
+  reportBothForms(env, report);
   const written = [...readShortForm(env, report), ...readPolicyLists(env, report)];
   reportDuplicates(written, report);
   reportUnverifiableClaims(written, env, report);
@@ -38,6 +48,25 @@ export function readPolicies({ env, report }: VariableReader, checkPath: string)
     selfPolicies: policies.filter((policy) => isSelfPolicy(policy, checkPath)),
     warnings: [...written.flatMap(warningsIn), ...sharedKeyWarnings(policies)],
   };
+}
+
+/** The name of the policy at the place of a problem; empty without a valid name, which may be any text. */
+function policyNameAt(env: Variables, { variable, field }: ConfigProblem): Pick<ConfigProblem, "policy"> {
+  const [, index = ""] = /^\[(\d+)\]/.exec(field) ?? [];
+  const entry: unknown = isPolicyList(variable) ? Reflect.get(Object(typedValue(env[variable])), index) : undefined;
+  const { name, continues = name }: Record<string, unknown> = isRecord(entry) ? entry : {};
+  return typeof continues === "string" && namePattern.test(continues) ? { policy: continues } : {};
+}
+
+/** Rejects the short form beside lists: its policy would also be in effect, which few users expect. */
+function reportBothForms(env: Variables, report: ReportProblem): void {
+  const [list] = policyLists(env);
+  if (list === undefined) return;
+  for (const [field, variable] of Object.entries(shortForm)) {
+    if (!isSet(env[variable])) continue;
+    const advice = `to keep its policy, write it in ${list} with name = "default" and ${field} = …`;
+    report({ variable, field: "", value: env[variable], accepted: `no value, because ${list} is set; ${advice}` });
+  }
 }
 
 /** Whether any variable sets policies. A misnamed list counts, since it is a problem of its own. */
@@ -59,7 +88,7 @@ const placeOf = ({ variable, field }: WrittenPolicy, name: string): string =>
 /** One policy named `default`, whose problems name the variables of the short form. */
 function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
   const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
-  if (set.length === 0) return [];
+  if (set.length === 0 || policyLists(env).length > 0) return [];
   const broken = new Set(set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])));
   for (const variable of broken) {
     const accepted = acceptedJson(env[variable]);

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { isRecord } from "../../validation/json.ts";
 import { asText, type ConfigProblem, didYouMeanField, hidden } from "../../validation/problems.ts";
-import type { KnownVariables, VariableName } from "./known-variables.ts";
+import type { KnownVariables, VariableName, VariableNote } from "./known-variables.ts";
 import { isBrokenJson, isSet, jsonErrorNote, typedList, typedValue, type VariableReader } from "./variables.ts";
 
 export const rights = ["check", "look", "forget", "adhoc"] as const;
@@ -136,18 +136,15 @@ const leastKeySecretLength = 32;
 const leastTokenLength = 16;
 
 /** A line for each secret that is short enough to guess. The Worker runs with it. */
-export function shortSecrets(env: KnownVariables): string[] {
+export function shortSecrets(env: KnownVariables): VariableNote[] {
   const length = asText(env.KEY_SECRET).length;
-  const lines =
-    length > 0 && length < leastKeySecretLength
-      ? [`KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${length}`]
-      : [];
+  const text = `KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${length}`;
+  const notes: VariableNote[] = length > 0 && length < leastKeySecretLength ? [{ variable: "KEY_SECRET", text }] : [];
   for (const variable of tokenVariables) {
     const shortest = Math.min(...tokenTexts(env[variable]).map((token) => token.length));
     if (shortest >= leastTokenLength) continue;
-    lines.push(
-      `${variable}: expected tokens of at least ${leastTokenLength} random characters, got one with ${shortest} characters`,
-    );
+    const expected = `expected tokens of at least ${leastTokenLength} random characters`;
+    notes.push({ variable, text: `${variable}: ${expected}, got one with ${shortest} characters` });
   }
-  return lines;
+  return notes;
 }

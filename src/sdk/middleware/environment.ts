@@ -145,7 +145,7 @@ function newEnvironment(
     // This warning does not apply to the middleware, which passes preflights on to the app.
     .filter((line) => !line.startsWith("PREFLIGHT_LIMITS"))
     .map((line) => withPlaces(line, [...policies.values()]));
-  reportWarnings([...warnings, ...deploymentProblems(variables)]);
+  reportWarnings([...warnings, ...deploymentProblems(variables).map(({ text }) => text)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
 }
 
@@ -196,7 +196,7 @@ function configOf(variables: Variables, byNames: PoliciesByName): Config {
     return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    const placed = error.problems.map((problem) => {
+    const placed = error.problems.map(({ policy: _, ...problem }) => {
       const accepted = withPlaces(problem.accepted, policies);
       const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
       const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;

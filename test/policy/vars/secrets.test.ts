@@ -3,7 +3,8 @@ import { deploymentProblems, parseConfig } from "../../../src/policy/vars/config
 import { placesOf, problemsIn, type Variables, whole } from "../parsed.ts";
 
 const sound = { ...whole, KEY_SECRET: "a secret of the tests with 41 characters." };
-const linesOf = (variables: Variables): string[] => deploymentProblems({ ...sound, ...variables });
+const linesOf = (variables: Variables): string[] =>
+  deploymentProblems({ ...sound, ...variables }).map(({ text }) => text);
 
 describe("a short secret", () => {
   it.for([1, 17, 31])("a KEY_SECRET of %i characters is reported, and the configuration is valid", (length) => {

@@ -5,7 +5,8 @@ import { type Variables, whole as shortest } from "../parsed.ts";
 
 const whole = { ...shortest, KEY_SECRET: "a secret of the tests with 41 characters." };
 
-const linesOf = (variables: Variables): string[] => deploymentProblems({ ...whole, ...variables });
+const linesOf = (variables: Variables): string[] =>
+  deploymentProblems({ ...whole, ...variables }).map(({ text }) => text);
 
 /** The names of all variables that parseConfig reads. */
 function namesRead(variables: Variables): Set<string> {

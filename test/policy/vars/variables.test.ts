@@ -272,11 +272,6 @@ describe("LIMITS, STRATEGY and KEY", () => {
     expect({ ...policy, written: null }).toEqual({ ...expected, written: null });
   });
 
-  it("the policy of LIMITS precedes those of POLICIES", () => {
-    const { policies } = configOf({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
-    expect(policies.map(({ name }) => name)).toEqual(["default", "a"]);
-  });
-
   it.for<[string, Record<string, unknown>, unknown[]]>([
     ["bad text", { LIMITS: "ten" }, [{ variable: "LIMITS", field: "", value: "ten" }]],
     ["bad number", { LIMITS: "0/s" }, [{ variable: "LIMITS", field: "limit", value: "0/s" }]],
