@@ -79,9 +79,8 @@ function bodyOf(text: string): AST.TOMLTopLevelTable["body"] {
 /** The line that sets a variable in a file of the format of `.dev.vars`. The last line counts, as in `parseEnv`. */
 export function lineInDevVars(file: string, name: string): number | null {
   if (!existsSync(file)) return null;
-  const assignment = new RegExp(String.raw`^\s*(?:export\s+)?${RegExp.escape(name)}\s*=`);
   const index = readFileSync(file, "utf8")
     .split("\n")
-    .findLastIndex((line) => assignment.test(line));
+    .findLastIndex((line) => /^\s*(?:export\s+)?([\w.-]+)\s*=/.exec(line)?.[1] === name);
   return index === -1 ? null : index + 1;
 }

@@ -15,6 +15,7 @@ function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {
   return {
     config: parseConfig(variables),
     problems: [],
+    lines: [],
     warnings: [],
     wrangler: { name: "headgate" } as LocalSetup["wrangler"],
     variables,
@@ -29,6 +30,7 @@ const broken = (...problems: string[]): LocalSetup => ({
   ...setupWith({ LIMITS: "1/s" }),
   config: null,
   problems,
+  lines: problems,
 });
 const limited = (limits: string): LocalSetup => setupWith({ LIMITS: limits });
 

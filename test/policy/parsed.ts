@@ -22,8 +22,12 @@ function parsed(variables: Variables): Config {
   return config;
 }
 
+/** The problems of exactly these variables, without the names of policies, which one test checks. */
+export const problemsIn = (variables: Variables): readonly ConfigProblem[] =>
+  namedProblemsIn(variables).map(({ variable, field, value, accepted }) => ({ variable, field, value, accepted }));
+
 /** The problems of exactly these variables. */
-export function problemsIn(variables: Variables): readonly ConfigProblem[] {
+export function namedProblemsIn(variables: Variables): readonly ConfigProblem[] {
   try {
     parsed(variables);
     return [];

@@ -101,14 +101,15 @@ describe("warnings", () => {
   const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
 
   it("a warning about a limit names the variable, the field, the policy and the limit", () => {
-    const { warnings } = configOf({
-      LIMITS: [elastic, "9/hour"],
+    const { warnings: inLimits } = configOf({ LIMITS: [elastic, "9/hour"] });
+    const { warnings: inPolicies } = configOf({
       POLICIES: [{ name: "a", limits: "1/s" }],
       POLICIES_2: [
         { name: "b", limits: "1/s" },
         { name: "c", limits: ["1/s", { ...elastic, name: "grudge" }] },
       ],
     });
+    const warnings = [...inLimits, ...inPolicies];
     const deprecated = expect.stringContaining("elastic windows are deprecated");
     expect(warnings).toEqual([deprecated, deprecated]);
     expect(warnings.map((line) => line.replace(/: elastic.*/, ""))).toEqual([

@@ -102,7 +102,12 @@ const mostErrors = 500;
 
 /** The problems without the values, which may be secret. */
 const errorsOf = (problems: readonly ConfigProblem[]): Omit<ConfigProblem, "value">[] =>
-  problems.map(({ value: _, ...problem }) => problem);
+  problems.map(({ variable, field, policy, accepted }) => ({
+    variable,
+    field,
+    ...(policy !== undefined && { policy }),
+    accepted,
+  }));
 
 interface OperatorCredentials {
   readonly hasTokens: boolean;

@@ -196,12 +196,12 @@ function configOf(variables: Variables, byNames: PoliciesByName): Config {
     return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    const placed = error.problems.map(({ policy: _, ...problem }) => {
-      const accepted = withPlaces(problem.accepted, policies);
-      const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
-      const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
-      if (index === "" || policy === undefined) return { ...problem, accepted };
-      return { ...problem, variable: placeOf(policy), field, accepted };
+    const placed = error.problems.map(({ variable, field, value, accepted: expected }) => {
+      const accepted = withPlaces(expected, policies);
+      const [, index = "", rest = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(field) ?? [];
+      const policy = variable === "POLICIES" ? policies[Number(index)] : undefined;
+      if (index === "" || policy === undefined) return { variable, field, value, accepted };
+      return { variable: placeOf(policy), field: rest, value, accepted };
     });
     throw new ConfigProblems(placed);
   }

@@ -294,11 +294,6 @@ describe("LIMITS, STRATEGY and KEY", () => {
       [{ variable: "LIMITS", field: "limit", value: "100001/s" }],
     ],
     ["no limits for a key", { KEY: "path" }, [{ variable: "LIMITS", field: "", value: undefined }]],
-    [
-      "no limits for a strategy, beside POLICIES",
-      { STRATEGY: "sliding-log", POLICIES: [{ name: "a", limits: "1/s" }] },
-      [{ variable: "LIMITS", field: "", value: undefined }],
-    ],
   ])("a problem of LIMITS, STRATEGY or KEY names that variable: %s", ([, variables, expected]) => {
     const problems = problemsIn({ KEY_SECRET: "s", ...variables });
     expect(problems).toMatchObject(expected);
