@@ -9,7 +9,7 @@ import { formatWindow } from "../strategies/index.ts";
 import { leastCompatibilityDate } from "../validation/compatibility.ts";
 import { devVarsFile } from "./configuration-source.ts";
 import { deployedVariables, secretOfPlaceholder, type Settings } from "./settings.ts";
-import { lineInDevVars, linesOf, nearestLine, pathIn, type ValuePath } from "./source-lines.ts";
+import { lineFinder, lineInDevVars, nearestLine, pathIn, type ValuePath } from "./source-lines.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const maxVariableBytes = 5 * 1024;
@@ -76,7 +76,7 @@ function withLines(
   variables: Readonly<Record<string, unknown>>,
 ): string[] {
   const { file, environment } = source;
-  const find = linesOf(file);
+  const find = lineFinder(file);
   const section = [...(environment === "" ? [] : ["env", environment]), "vars"];
   return found.map(({ text, variable, path = [] }) => {
     if (variable === undefined) return path.length === 0 ? text : withPlace(file, find(path), text);

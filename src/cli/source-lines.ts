@@ -10,7 +10,7 @@ export type ValuePath = readonly (string | number)[];
 type FindLine = (path: ValuePath) => number | null;
 
 /** @param file a TOML file, or JSON with comments */
-export function linesOf(file: string): FindLine {
+export function lineFinder(file: string): FindLine {
   if (!existsSync(file)) return () => null;
   const text = readFileSync(file, "utf8");
   return /\.jsonc?$/.test(file) ? linesOfJson(text) : linesOfToml(text);

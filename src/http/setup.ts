@@ -161,7 +161,8 @@ const dashboardPath = "Workers & Pages, your Worker, Settings, Variables and Sec
 const secretSteps = (name: string): Markup =>
   html`<dt>On your machine, in .dev.vars</dt>
     <dd>
-      <code>npm start</code> creates the file. For <code>npx wrangler dev</code> alone, write it yourself:
+      <code>npm start</code> creates the file. For <code>npx wrangler dev</code> alone, write it yourself, and then
+      start the command again:
       <pre>${name}="at least 32 random characters"</pre>
     </dd>
     <dt>On Cloudflare, in a terminal in your copy of the repository</dt>

@@ -15,7 +15,7 @@ function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {
   return {
     config: parseConfig(variables),
     problems: [],
-    lines: [],
+    lines: other.problems ?? [],
     warnings: [],
     wrangler: { name: "headgate" } as LocalSetup["wrangler"],
     variables,

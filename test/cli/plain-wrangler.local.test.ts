@@ -2,19 +2,33 @@
 import { appendFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { type Checkout, checkout, freePort, printed, type Run, runNpm, stopped } from "../system/checkout.ts";
+import { type Checkout, checkout, freePort, printed, type Run, runNpm } from "../system/checkout.ts";
 
 let copy: Checkout;
+let runs: Run[];
 beforeEach(() => {
   copy = checkout();
+  runs = [];
   vi.stubEnv("WRANGLER_SEND_METRICS", "false");
 });
-afterEach(() => {
+afterEach(async () => {
+  await Promise.all(runs.map(interrupted));
   vi.unstubAllEnvs();
   copy.remove();
 });
 
-const wrangler = (...words: string[]): Run => runNpm(copy.folder, "exec", "--", "wrangler", ...words);
+function wrangler(...words: string[]): Run {
+  const run = runNpm(copy.folder, "exec", "--", "wrangler", ...words);
+  runs.push(run);
+  return run;
+}
+
+/** As by Ctrl-C, which reaches wrangler, too. npm alone would leave it running. */
+async function interrupted({ npm, ended }: Run): Promise<void> {
+  if (npm.exitCode === null && npm.signalCode === null && npm.pid !== undefined) process.kill(-npm.pid, "SIGINT");
+  await ended;
+}
+
 const inCopy = (path: string): string => join(copy.folder, path);
 
 it("npx wrangler deploy --dry-run builds the console and the Worker in a fresh clone", async () => {
@@ -38,17 +52,23 @@ it("the console is built again only after an edit of the sources", async () => {
 
 it("npx wrangler dev runs a fresh clone, says where the secrets go, and builds once for an edit of the console", async () => {
   const port = await freePort();
-  const run = wrangler("dev", "--port", String(port), "--inspector-port", String(await freePort()));
   const url = `http://localhost:${port}`;
-  await printed(run, "Ready on");
+  const start = async (): Promise<Run> => {
+    const started = wrangler("dev", "--port", String(port), "--inspector-port", String(await freePort()));
+    await printed(started, "Ready on");
+    return started;
+  };
+  const first = await start();
   const unconfigured = await fetch(url);
   expect(unconfigured.status).toBe(503);
   const { detail } = await unconfigured.json<{ detail: string }>();
   expect(detail).toContain(".dev.vars locally");
   expect(detail).toContain("on Cloudflare, run `npx wrangler secret put <NAME>`");
 
+  await interrupted(first);
   writeFileSync(inCopy(".dev.vars"), `KEY_SECRET="${"k".repeat(32)}"\n`);
-  await vi.waitFor(async () => expect((await fetch(`${url}/check/openapi.json`)).status).toBe(200), 60_000);
+  const run = await start();
+  expect((await fetch(`${url}/check/openapi.json`)).status).toBe(200);
 
   const builds = (): number => run.output().split("restarting build...").length - 1;
   for (const edit of [1, 2]) {
@@ -59,5 +79,4 @@ it("npx wrangler dev runs a fresh clone, says where the secrets go, and builds o
     await vi.waitFor(async () => expect((await fetch(`${url}/check/openapi.json`)).status).toBe(200), 60_000);
   }
   expect(builds()).toBe(2);
-  await stopped(run);
 });

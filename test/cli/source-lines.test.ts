@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { lineInDevVars, linesOf, nearestLine, pathIn } from "../../src/cli/source-lines.ts";
+import { lineFinder, lineInDevVars, nearestLine, pathIn } from "../../src/cli/source-lines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-lines-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -14,7 +14,7 @@ function written(name: string, lines: readonly string[]): string {
 }
 
 const lineOf = (file: string, variable: string, field = "", section: readonly string[] = ["vars"]): number | null =>
-  nearestLine(linesOf(file), [...section, variable, ...pathIn(field)], section.length + 1);
+  nearestLine(lineFinder(file), [...section, variable, ...pathIn(field)], section.length + 1);
 
 const toml = [
   "# a comment",
