@@ -120,6 +120,10 @@ describe("npm run check-config and npm run deploy", () => {
     readonly exitCode: number;
   }
 
+  /** The lines without those of the policies. */
+  const findingsIn = (output: string): string[] =>
+    output.split("\n").filter((line) => line !== "" && !/^(?:The configuration is| {2})/.test(line));
+
   it.each<[string, Case]>([
     ["the shipped configuration", { exitCode: 0 }],
     ["an ORIGIN without limits", { vars: ['ORIGIN = "route"'], exitCode: 1 }],
@@ -140,8 +144,8 @@ describe("npm run check-config and npm run deploy", () => {
     const [checked, report] = await run("check-config", ...options);
     const [deployed, output] = await deploy(...options);
     expect([checked, deployed, output.includes(isUploaded)]).toEqual([exitCode, exitCode, exitCode === 0]);
-    const findings = report.split("\n").filter((line) => line !== "" && !/^(?:The configuration is| {2})/.test(line));
-    expect(output.split("\n").slice(0, findings.length)).toEqual(findings);
+    const findings = findingsIn(report);
+    expect(findingsIn(output).slice(0, findings.length)).toEqual(findings);
     expect(output.includes("Nothing was deployed")).toBe(exitCode === 1 && findings.length > 0);
   });
 });

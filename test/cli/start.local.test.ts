@@ -238,7 +238,7 @@ describe("npm start with a user's configuration", () => {
     const response = await fetch(`${url}/_headgate/api/rules`, {
       method: "POST",
       headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-      body: JSON.stringify({ policy: "default", key: "198.51.100.7", kind: "block", for: "1h" }),
+      body: JSON.stringify({ policy: "default", key: "198.51.100.7", kind: "block", note: "abuse", for: "1h" }),
     });
     expect(response.status).toBe(201);
     await stopped(run);
