@@ -15,6 +15,7 @@ interface Step {
 }
 
 interface Job {
+  readonly if?: string;
   readonly permissions?: Readonly<Record<string, string>>;
   readonly "timeout-minutes"?: number;
   readonly needs?: string;
@@ -157,5 +158,30 @@ describe("the workflow of a release", () => {
     const [create = ""] = commandsOf("github-release");
     for (const file of ["--notes-file release/notes.md", "release/*.tgz", "release/SHA256SUMS"])
       expect(create).toContain(file);
+  });
+});
+
+describe("the workflow of the documentation", () => {
+  const { on, permissions, jobs } = parsed(textOf("docs.yml"));
+
+  it("the documentation is published from main, and only in repositories with GitHub Pages", () => {
+    expect(on).toEqual({ push: { branches: ["main"] }, workflow_dispatch: null });
+    expect(jobs["build"]?.if).toBe("github.event.repository.has_pages");
+  });
+
+  it("the job that builds the site cannot write, and the job that publishes it runs no command", () => {
+    expect(permissions).toEqual({ contents: "read" });
+    expect(jobs["build"]?.permissions).toEqual({ contents: "read", pages: "read" });
+    expect(jobs["publish"]?.permissions).toEqual({ pages: "write", "id-token": "write" });
+    expect(jobs["publish"]?.needs).toBe("build");
+    expect(jobs["publish"]?.steps.map(({ uses = "" }) => uses.replace(/@.*/, ""))).toEqual(["actions/deploy-pages"]);
+  });
+
+  it("the site is built below the path at which GitHub Pages serves it", () => {
+    const steps = jobs["build"]?.steps ?? [];
+    const build = steps.find(({ run }) => run?.startsWith("npm run docs"));
+    expect(build?.run).toBe('npm run docs -- --base "$BASE_PATH/"');
+    expect(build?.env).toEqual({ BASE_PATH: "${{ steps.pages.outputs.base_path }}" });
+    expect(steps.at(-1)?.with).toEqual({ path: "dist/site" });
   });
 });
