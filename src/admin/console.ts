@@ -97,7 +97,7 @@ export const neverProxied =
     if (!isOnHost(raw, host)) return next();
     return isRead(raw) && urlOf(raw)?.pathname === "/"
       ? redirectToConsole(raw, path)
-      : responseOf(problemAnswer({ kind: "unknown-path" }, isolationFields));
+      : responseOf(problemAnswer({ kind: "unknown-path" }, { headers: isolationFields }));
   };
 
 /** Relative to the host. It keeps the query. */

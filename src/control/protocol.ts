@@ -6,6 +6,7 @@ import type { ObjectSettings } from "../policy/placement.ts";
 import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
+import type { DenialBatch, DenialsQuery, LoggedDenials } from "./denial-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "./statistics-calls.ts";
 import type { CountedKey } from "./space-saving.ts";
 
@@ -97,6 +98,8 @@ export interface StatisticsBatch {
   readonly requests?: number;
   /** Sampled traffic by policy, of policies that have any. At most 1,000 events in all. */
   readonly samples?: Readonly<Record<string, SampleBatch>>;
+  /** Denials for the log, at most 48 entries. */
+  readonly denials?: DenialBatch;
 }
 
 /** A denial for the live tail. */
@@ -378,7 +381,9 @@ export interface ControlPlaneMethods {
   samples(query: SamplesQuery): SampleIndex;
   /** The events of the chunks that still exist, in the order of the ids. */
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[];
-  /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
+  /** For 15 s after the call, beats are due every second. */
+  denials(query: DenialsQuery): LoggedDenials;
+  /** The sealed key of a partition key in the top lists, the tail, the log of denials or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
   /** The rules of all policies that have or had any. */
   rulesOfPolicies(): readonly StaleRules[];

@@ -8,6 +8,8 @@ import type { OutcomeName } from "../control/protocol.ts";
 import {
   admits,
   allows,
+  denialReason,
+  type DenialReason,
   isByKeyRule,
   type Outcome,
   type Spend,
@@ -129,28 +131,67 @@ interface KeyDenialContext {
   readonly counting?: RequestCounting | undefined;
 }
 
-/** Records denials because of the key alone, for which no limit was charged. */
+/**
+ * Records denials because of the key alone, for which no limit was charged, and logs those of enforced policies.
+ * @returns the instance for the problem response; null when denials are not logged
+ */
 export async function recordKeyDenials(
   denials: readonly KeyDenial[],
   { runtime: { statistics, partitions }, tenant, counting }: KeyDenialContext,
-): Promise<void> {
-  if (statistics === null) return;
+): Promise<string | null> {
+  if (statistics === null) return null;
   const denying = denials.find(({ policy }) => !policy.isDryRun);
   if (denying !== undefined) countRequest(statistics, denying.policy.name, counting);
-  await Promise.all(
+  const keys = await Promise.all(
     denials.map(async (denial) => {
-      const { kind, policy } = denial;
-      const outcome = policy.isDryRun ? "dry-run-denied" : "blocked";
-      if (kind !== "blocked") {
-        statistics.count(policy.name, outcome);
-        return;
-      }
-      const partitionKey = await partitions.partitionKey(denial.parts, denial.values, tenant);
-      const plain = { parts: denial.parts, values: denial.values, tenant };
-      statistics.record(policy.name, outcome, { partitionKey, cost: 0 }, null, plain);
+      if (denial.kind !== "blocked") return null;
+      const { parts, values } = denial;
+      return { partitionKey: await partitions.partitionKey(parts, values, tenant), plain: { parts, values, tenant } };
     }),
   );
+  let instance: string | null = null;
+  for (const [index, { policy }] of denials.entries()) {
+    const { partitionKey = null, plain = null } = keys[index] ?? {};
+    const outcome = policy.isDryRun ? "dry-run-denied" : "blocked";
+    const key = partitionKey === null ? null : { partitionKey, cost: 0 };
+    if (key === null) statistics.count(policy.name, outcome);
+    else statistics.record(policy.name, outcome, key, null, plain);
+    if (policy.isDryRun) continue;
+    const reason = key === null ? "key-missing" : "deny";
+    const logged = statistics.logDenial({ policy: policy.name, outcome, reason, key, decision: null, plain }, instance);
+    instance ??= logged;
+  }
+  return instance;
 }
+
+/**
+ * Logs a denial by limits, a ban, a rule, `onError` or too many reservations.
+ * @returns the instance for the problem response; null when denials are not logged
+ */
+export function logDeniedRequest(
+  { spends, admission: { outcomes } }: DecidedRequest,
+  { statistics }: Pick<Runtime, "statistics">,
+): string | null {
+  if (statistics === null) return null;
+  let instance: string | null = null;
+  const denying = outcomes.filter((outcome) => !admits(outcome));
+  for (const outcome of denying) {
+    const spend = spends.find(({ policy }) => policy.name === outcome.policy.name);
+    if (spend === undefined) continue;
+    const named = { outcome: nameOf(outcome, false), reason: denialReason([outcome]) };
+    const logged = statistics.logDenial(denialOf(spend, named, outcome.decision), instance);
+    instance ??= logged;
+  }
+  const full = denying.length === 0 ? fullSpend(spends) : undefined;
+  if (full === undefined) return instance;
+  return statistics.logDenial(denialOf(full, { outcome: "denied", reason: "reservations" }, null), null);
+}
+
+const denialOf = (
+  { policy, partitionKey, cost, plain = null }: Spend,
+  named: { readonly outcome: OutcomeName; readonly reason: DenialReason },
+  decision: Outcome["decision"],
+) => ({ policy: policy.name, key: { partitionKey, cost }, plain, decision, ...named });
 
 /** A check that the limits have decided, or that was answered without them. */
 interface FinishedCheck {
@@ -176,6 +217,19 @@ export function recordCheck({ resolved, outcome }: FinishedCheck, { statistics }
     const name = uncharged === null ? "denied" : unchargedName(uncharged, isDryRun);
     statistics.record(spend.policy.name, name, spend, null, spend.plain ?? null);
   }
+}
+
+/** Logs a denied check. Dry runs deny nothing. */
+export function logCheckDenial(
+  { resolved: { spend, isDryRun, uncharged }, outcome }: FinishedCheck,
+  reason: DenialReason,
+  { statistics }: Pick<Runtime, "statistics">,
+): string | null {
+  if (statistics === null || isDryRun) return null;
+  const decided = uncharged === null ? outcome : null;
+  const undecided = uncharged === null ? "denied" : "blocked";
+  const name = decided === null ? undecided : nameOf(decided, false);
+  return statistics.logDenial(denialOf(spend, { outcome: name, reason }, decided?.decision ?? null), null);
 }
 
 function unchargedName(uncharged: "allow" | "deny", isDryRun: boolean): OutcomeName {

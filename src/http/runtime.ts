@@ -140,7 +140,7 @@ function prepare(policy: Policy): void {
 
 /** Null without a control plane that stores them. */
 function statisticsOf(
-  { admin, alerts, keySecret, policies, sampleOneKeyIn: oneKeyIn }: Config,
+  { admin, alerts, keySecret, policies, sampleOneKeyIn: oneKeyIn, mostDenials }: Config,
   env: Bindings,
   clock: Clock,
 ): IsolateStatistics | null {
@@ -149,7 +149,7 @@ function statisticsOf(
   const alertedPolicies = alerts?.keys ?? new Set();
   const names = new Set(policies.map(({ name }) => name));
   const sample = oneKeyIn === null ? null : { oneKeyIn, policies: names };
-  return new IsolateStatistics({ sealer, alertedPolicies, sample, clock });
+  return new IsolateStatistics({ sealer, alertedPolicies, sample, logsDenials: mostDenials !== null, clock });
 }
 
 export function reportWarnings(warnings: readonly string[]): void {

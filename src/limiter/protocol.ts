@@ -361,3 +361,10 @@ export interface ReturnCall {
   key: string;
   returned: readonly SliceReturned[];
 }
+
+/**
+ * Why a request is denied. `deny`: the key is on the policy's `deny` list, blocked by a key rule, or lacks a required part.
+ * `cost`: the cost exceeds the capacity. `reservations`: too many are open. `delay`: the request would wait longer than
+ * `maxDelay`.
+ */
+export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";

@@ -73,6 +73,13 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
     v.pipe(v.string(), v.regex(/^(?:off|1\/(?:[1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6]))$/)),
     "1/64",
   ),
+  DENIALS: v.optional(
+    v.union([
+      v.pipe(v.number(), v.integer(), v.minValue(1_000), v.maxValue(100_000)),
+      v.pipe(v.string(), v.regex(/^(?:off|[1-9]\d{3,4}|100000)$/)),
+    ]),
+    10_000,
+  ),
   ALERT_WEBHOOK: url("http", "https"),
   ALERT_SECRET: v.string(),
   ALERT_DENIED_SHARE: v.optional(v.pipe(v.string(), v.regex(/^\s*\d{1,3}(?:\.\d+)?\s*%\s*$/)), "20%"),

@@ -6,6 +6,7 @@ import type { PlainKey } from "../../policy/key.ts";
 import { BoundedMap } from "../../policy/caches.ts";
 import type { StatisticsBatch } from "../protocol.ts";
 import type { CountedKey } from "../space-saving.ts";
+import type { DrainedDenials } from "./denial-sample.ts";
 import { type KeySealer, labelOf } from "./key-sealer.ts";
 import type { DrainedSamples } from "./traffic-sample.ts";
 
@@ -39,7 +40,8 @@ export interface SealCandidate {
   readonly policy: string;
   /** Its place in its list. */
   readonly rank: number;
-  readonly listed: SealedKey;
+  readonly key: string;
+  readonly listed: { sealed?: string };
   readonly plain: PlainKey;
 }
 
@@ -71,10 +73,11 @@ export class WaitingBatches {
     this.#waiting = this.#waiting.filter(({ batch }) => batch.seq > seq);
   }
 
-  /** Adds a batch with its samples, and seals its keys that are due. */
+  /** Adds a batch with its samples and denials, and seals its keys that are due. */
   async add(
     counts: Pick<StatisticsBatch, "policies" | "originFailures" | "requests">,
     sampled: DrainedSamples | null,
+    denials: DrainedDenials | null,
     named: readonly SealCandidate[],
     nowMs: number,
   ): Promise<void> {
@@ -85,12 +88,17 @@ export class WaitingBatches {
       each.topRefunded ?? [],
     ]);
     this.#waiting.push({
-      batch: { seq, ...counts, ...(sampled !== null && { samples: sampled.batches }) },
+      batch: {
+        seq,
+        ...counts,
+        ...(sampled !== null && { samples: sampled.batches }),
+        ...(denials !== null && { denials: denials.batch }),
+      },
       closedAtMs: nowMs,
       keys: lists.reduce((sum, { length }) => sum + length, 0),
       events: sampled?.events ?? 0,
     });
-    await this.#seal(named, nowMs);
+    await this.#seal([...named, ...(denials?.named ?? [])], nowMs);
   }
 
   /** Seals the first key of each list, then the second of each, and so on. */
@@ -100,15 +108,15 @@ export class WaitingBatches {
     const chosen: SealCandidate[] = [];
     for (const each of named.toSorted((one, other) => one.rank - other.rank)) {
       if (chosen.length === mostSealed) break;
-      const name = `${each.policy} ${each.listed.key}`;
+      const name = `${each.policy} ${each.key}`;
       const atMs = this.#sealedAtMs.get(name);
       if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedAgainAfterMs) continue;
       this.#sealedAtMs.set(name, nowMs);
       chosen.push(each);
     }
     await Promise.all(
-      chosen.map(async ({ policy, listed, plain }) => {
-        listed.sealed = await sealer.seal(policy, listed.key, labelOf(plain));
+      chosen.map(async ({ policy, key, listed, plain }) => {
+        listed.sealed = await sealer.seal(policy, key, labelOf(plain));
       }),
     );
   }

@@ -6,6 +6,7 @@ import type { PlainKey } from "../../policy/key.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
+import type { LoggedLimit, LoggedReason } from "../denial-calls.ts";
 import {
   type KeyAlert,
   type OutcomeName,
@@ -17,6 +18,7 @@ import {
 } from "../protocol.ts";
 import { SpaceSaving } from "../space-saving.ts";
 import { type SealCandidate, type SealedKey, WaitingBatches } from "./batches.ts";
+import { DenialSample } from "./denial-sample.ts";
 import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
 import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
 import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
@@ -33,6 +35,8 @@ export interface StatisticsOptions {
   readonly alertedPolicies: ReadonlySet<string>;
   /** Null when `SAMPLE` is off. Default: null. */
   readonly sample?: TrafficSampleOptions | null;
+  /** Whether denials are logged: false when `DENIALS` is off. Default: false. */
+  readonly logsDenials?: boolean;
   readonly clock?: Pick<Clock, "now">;
 }
 
@@ -41,9 +45,22 @@ interface DecidedKey {
   readonly cost: number;
 }
 
+/** A denial of an enforced policy. */
+export interface DecidedDenial {
+  readonly policy: string;
+  readonly outcome: OutcomeName;
+  readonly reason: LoggedReason;
+  /** Null when a required key part is missing. */
+  readonly key: DecidedKey | null;
+  /** Null when no limit has decided. */
+  readonly decision: Decision | null;
+  readonly plain: PlainKey | null;
+}
+
 export class IsolateStatistics {
   /** Null when no traffic is sampled. */
   readonly traffic: TrafficSample | null;
+  readonly #denials: DenialSample | null;
   readonly #sealer: KeySealer | null;
   /** The data center of the isolate, where all of its requests arrive; "" until a request has stated it. */
   #colo = "";
@@ -56,8 +73,9 @@ export class IsolateStatistics {
   readonly #alerts = new KeyAlerts();
   #tail: TailSample | null = null;
 
-  constructor({ sealer, alertedPolicies, sample, clock = platformClock }: StatisticsOptions) {
+  constructor({ sealer, alertedPolicies, sample, logsDenials, clock = platformClock }: StatisticsOptions) {
     this.traffic = sample ? new TrafficSample(sample) : null;
+    this.#denials = logsDenials === true ? new DenialSample() : null;
     this.#sealer = sealer;
     this.#now = clock.now;
     this.#alertedPolicies = alertedPolicies;
@@ -116,6 +134,26 @@ export class IsolateStatistics {
     if (decision === null || !isByLimits(outcome)) return;
     counts.countNearLimit(decision);
     if (this.#alertedPolicies.has(policy)) this.#alerts.note(policy, key.partitionKey, decision, this.#now());
+  }
+
+  /**
+   * Logs a denial.
+   * @param instance the instance of the same request's denial by another policy; null for its first denial
+   * @returns the instance for the problem response; null when denials are not logged
+   */
+  logDenial({ policy, outcome, reason, key, decision, plain }: DecidedDenial, instance: string | null): string | null {
+    const group = { policy, key: key?.partitionKey ?? null, reason };
+    const noted = this.#denials?.note(group, this.#now(), instance, () => ({
+      outcome,
+      reason,
+      limits: reason === "deny" ? [] : loggedLimits(decision),
+      retryAfterMs: decision?.retryAfterMs ?? null,
+      bannedForMs: decision?.bannedForMs ?? 0,
+      cost: key?.cost ?? 0,
+      colo: this.#colo,
+      plain: this.#sealer === null || plain === null || isTooLong(plain) ? null : plain,
+    }));
+    return noted ?? null;
   }
 
   #recordDenial(
@@ -199,7 +237,8 @@ export class IsolateStatistics {
   async #close(): Promise<void> {
     const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
     const sampled = this.traffic?.drain() ?? null;
-    if (counted.length === 0 && this.#originFailures === 0 && sampled === null) return;
+    const denials = this.#denials?.drain(this.#now()) ?? null;
+    if (counted.length === 0 && this.#originFailures === 0 && sampled === null && denials === null) return;
     const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
     const share = Math.max(1, Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists))));
     const drained = counted.map(([policy, each]) => [policy, each.drain(policy, share)] as const);
@@ -209,7 +248,7 @@ export class IsolateStatistics {
     this.#originFailures = 0;
     this.#requests = 0;
     const named = drained.flatMap(([, each]) => each.named);
-    await this.#waiting.add({ policies, originFailures, requests }, sampled, named, this.#now());
+    await this.#waiting.add({ policies, originFailures, requests }, sampled, denials, named, this.#now());
   }
 
   async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {
@@ -219,6 +258,11 @@ export class IsolateStatistics {
     return { ...entry, agoMs, ...(sealed !== undefined && { sealed }) };
   }
 }
+
+const loggedLimits = (decision: Decision | null): LoggedLimit[] =>
+  (decision?.limits ?? [])
+    .filter(({ allowed }) => !allowed)
+    .map(({ name, capacity, remaining, windowMs }) => ({ name, used: capacity - remaining, capacity, windowMs }));
 
 /** Whether limits decided, in the object or in the isolate, and not a ban, a rule or `onError`. */
 const isByLimits = (outcome: OutcomeName): boolean =>
@@ -361,7 +405,7 @@ class NamedSketch {
     const listed: SealedKey[] = keys.map((each) => ({ ...each }));
     const named = listed.flatMap((each, rank): SealCandidate[] => {
       const plain = this.#plain[this.#sketch.slotOf(each.key)] ?? null;
-      return plain === null ? [] : [{ policy, rank, listed: each, plain }];
+      return plain === null ? [] : [{ policy, rank, key: each.key, listed: each, plain }];
     });
     this.#sketch.clear();
     this.#plain.length = 0;

@@ -3,7 +3,7 @@
  * plane.ts, which tests also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
-import { alertSettings } from "../../policy/vars/admin.ts";
+import { alertSettings, mostDenialsIn } from "../../policy/vars/admin.ts";
 import type { Jurisdiction, LocationHint } from "../../policy/placement.ts";
 import { platformClock } from "../../limiter/clock.ts";
 import type {
@@ -20,13 +20,14 @@ import type {
 } from "../protocol.ts";
 import type { Rollback, Undo } from "../history-calls.ts";
 import type { SetRulesReply } from "../../limiter/protocol.ts";
+import type { DenialsQuery } from "../denial-calls.ts";
 import type { SamplesQuery, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import type { Push } from "./outbox.ts";
 import type { Dataset } from "./observers.ts";
 import { Plane } from "./plane.ts";
 import { hibernatingSockets } from "./tail.ts";
 
-/** The bindings of the Worker. Its variables configure the alerts. */
+/** The bindings of the Worker. Its variables configure the alerts and the log of denials. */
 export interface ControlPlaneBindings {
   readonly RATE_LIMITER: LimiterObjects;
   readonly ANALYTICS?: Dataset;
@@ -45,6 +46,7 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
       randomId: () => crypto.randomUUID().slice(0, 8),
       observers: {
         alerts: alertSettings({ ...env }),
+        mostDenials: mostDenialsIn({ ...env }),
         dataset: env.ANALYTICS ?? null,
         sockets: hibernatingSockets(ctx),
         waitUntil: (work) => ctx.waitUntil(work),
@@ -126,6 +128,10 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
 
   sampleChunks(policy: string, ids: readonly number[]) {
     return this.#plane.sampleChunks(policy, ids);
+  }
+
+  denials(query: DenialsQuery) {
+    return this.#plane.denials(query);
   }
 
   rulesOfPolicies() {

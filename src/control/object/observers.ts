@@ -12,6 +12,8 @@ import { type Tally, decisionsIn, minuteMs } from "./statistics-rows.ts";
 export interface ObserverSettings {
   /** Null when no alerts are sent. */
   readonly alerts: AlertSettings | null;
+  /** The most denials that are kept for each policy; null when none are logged. Default: null. */
+  readonly mostDenials?: number | null;
   /** The binding `ANALYTICS`; null without it. */
   readonly dataset: Dataset | null;
   readonly sockets: TailHost;
@@ -30,7 +32,10 @@ export class Observers {
 
   constructor(storage: ControlStorage, settings: ObserverSettings, nowMs: number) {
     this.#export = new AnalyticsExport(settings.dataset);
-    this.statistics = new StatisticsStore(storage, nowMs, (atMs, minute) => this.#export.add(atMs, minute));
+    this.statistics = new StatisticsStore(storage, nowMs, {
+      mostDenials: settings.mostDenials ?? null,
+      onMinute: (atMs, minute) => this.#export.add(atMs, minute),
+    });
     this.tail = new Tail(storage.sql, settings.sockets);
     this.#waitUntil = settings.waitUntil;
     this.#alerts = settings.alerts && new Alerts(settings.alerts, storage.sql, settings.fetch);

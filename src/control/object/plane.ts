@@ -19,6 +19,7 @@ import type {
   TopKey,
 } from "../protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
+import type { DenialsQuery, LoggedDenials } from "../denial-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
 import { type ControlStorage, Meta } from "./storage.ts";
@@ -183,6 +184,10 @@ export class Plane {
 
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
     return this.#observers.statistics.sampleChunks(policy, ids);
+  }
+
+  denials(query: DenialsQuery): LoggedDenials {
+    return this.#observers.statistics.denials(query, this.#watched());
   }
 
   rulesOfPolicies(): readonly StaleRules[] {

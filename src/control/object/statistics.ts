@@ -1,14 +1,15 @@
 /**
  * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time,
  * and isolates send each batch again until a beat's answer says that it is stored. The open state is one row with the
- * current minutes, the numbers of the counted batches, the totals, the lists of the current hour and the new samples of
- * traffic, so that it is consistent after every crash.
+ * current minutes, the numbers of the counted batches, the totals, the lists of the current hour, the new samples of
+ * traffic and the new denials, so that it is consistent after every crash.
  *
  * Written rows are the main cost. One isolate that decides ten times a second, with a beat each five seconds, writes
  * the open state each 30 seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add
  * about 3,000 rows.
  */
 import { errorText, report } from "../../observability/events.ts";
+import type { DenialsQuery, LoggedDenials } from "../denial-calls.ts";
 import type { BeatCall, TopKey } from "../protocol.ts";
 import type {
   SampleIndex,
@@ -18,6 +19,7 @@ import type {
   TopQuery,
 } from "../statistics-calls.ts";
 import { DenialRuns, type DenialRunsState } from "./denial-runs.ts";
+import { type DenialsState, StoredDenials } from "./denials.ts";
 import { type SamplesState, StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { type BatchesState, CountedBatches } from "./statistics-batches.ts";
@@ -57,6 +59,7 @@ interface OpenState {
   readonly totals: TallySource;
   readonly top: TopKeysState;
   readonly samples: SamplesState;
+  readonly denials: DenialsState;
   readonly rolledUpToMs: number;
   readonly lastBeatMs: number | null;
   /** Absent in the state of earlier versions. */
@@ -66,11 +69,18 @@ interface OpenState {
 /** Receives each finished minute. After a crash, a minute may be finished again. */
 export type MinuteListener = (atMs: number, minute: Tally) => void;
 
+export interface StoreOptions {
+  /** The most denials that are kept for each policy; null when none are logged. Default: null. */
+  readonly mostDenials?: number | null;
+  readonly onMinute?: MinuteListener;
+}
+
 export class StatisticsStore implements Task {
   readonly #storage: ControlStorage;
   readonly #rows: StatisticsRows;
   readonly #top: TopKeys;
   readonly #samples: StoredSamples;
+  readonly #denials: StoredDenials;
   readonly #batches: CountedBatches;
   readonly #denialRuns: DenialRuns;
   /** The minutes that are not written yet. */
@@ -86,14 +96,19 @@ export class StatisticsStore implements Task {
   #retentionDueMs: number | null;
   readonly #onMinute: MinuteListener;
 
-  constructor(storage: ControlStorage, nowMs: number, onMinute: MinuteListener = () => undefined) {
+  constructor(
+    storage: ControlStorage,
+    nowMs: number,
+    { mostDenials = null, onMinute = () => undefined }: StoreOptions = {},
+  ) {
     this.#storage = storage;
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
     const state = parsedRecord<OpenState>(this.#rows.readState());
-    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs, denialRuns } = state;
+    const { top, samples, denials, batches, minutes, totals, rolledUpToMs, lastBeatMs, denialRuns } = state;
     this.#top = new TopKeys(storage.sql, top);
     this.#samples = new StoredSamples(storage.sql, samples);
+    this.#denials = new StoredDenials(storage.sql, denials, mostDenials, nowMs);
     this.#batches = new CountedBatches(batches);
     for (const [atMs, minute] of rowsIn(minutes, "number")) this.#minutes.set(atMs, Tally.revived(minute));
     this.#totals = Tally.revived(totals);
@@ -120,6 +135,10 @@ export class StatisticsStore implements Task {
       this.#denialRuns.add(batch, closedAtMs);
       this.#top.add(batch.policies, nowMs);
       this.#samples.add(batch.samples, nowMs);
+      this.#denials.add(batch.denials, closedAtMs);
+      for (const { policy, key, sealed } of batch.denials?.entries ?? []) {
+        if (key !== null) this.#top.addSealed(policy, key, sealed, nowMs);
+      }
     }
     for (const { policy, key, sealed } of tail) this.#top.addSealed(policy, key, sealed, nowMs);
     this.#isOpen ||= batches.length > 0;
@@ -127,7 +146,7 @@ export class StatisticsStore implements Task {
     const longestMs = isWatched ? longestWatchedMs : longestOpenMs;
     const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestMs;
     this.#lastBeatMs = nowMs;
-    const hasRows = this.#top.hasEnded || this.#samples.hasClosed;
+    const hasRows = this.#top.hasEnded || this.#samples.hasClosed || this.#denials.hasClosed;
     if (this.#isOpen && (isAfterGap || isLongOpen || hasRows)) this.write(nowMs);
     return this.#batches.storedSeq(isolate);
   }
@@ -196,6 +215,10 @@ export class StatisticsStore implements Task {
     return this.#samples.bodies(policy, ids);
   }
 
+  denials(query: DenialsQuery, nowMs: number): LoggedDenials {
+    return this.#denials.read(query, nowMs);
+  }
+
   dueAtMs(): number | null {
     return this.#retentionDueMs;
   }
@@ -204,6 +227,7 @@ export class StatisticsStore implements Task {
   run(nowMs: number): void {
     this.#top.endHour(nowMs);
     this.#samples.deleteOld(nowMs);
+    this.#denials.deleteOld(nowMs);
     this.write(nowMs);
     this.#rows.deleteOld(nowMs);
     this.#top.deleteOld(nowMs);
@@ -218,6 +242,7 @@ export class StatisticsStore implements Task {
     const firstMs = Math.min(rolledUpToMs, ...finished.map(([atMs]) => floorTo(hourMs, atMs)));
     const totals = this.#totals.toJSON();
     this.#samples.closeOld(nowMs);
+    this.#denials.closeOld(nowMs);
     try {
       this.#storage.transactionSync(() => {
         // Minutes of a day ago are summed first, because the finished minutes overwrite their rows.
@@ -226,12 +251,14 @@ export class StatisticsStore implements Task {
         this.#rollUp(rolledUpToMs);
         this.#top.write();
         this.#samples.write();
+        this.#denials.write();
         const state: OpenState = {
           minutes: open.map(([atMs, minute]) => [atMs, minute.toJSON()]),
           batches: this.#batches.toJSON(),
           totals,
           top: this.#top.toJSON(),
           samples: this.#samples.toJSON(),
+          denials: this.#denials.toJSON(),
           rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
           lastBeatMs: this.lastBeatMs,
           denialRuns: this.#denialRuns.toJSON(nowMs),
@@ -248,6 +275,7 @@ export class StatisticsStore implements Task {
     this.#batches.markStored();
     this.#top.markStored();
     this.#samples.markStored();
+    this.#denials.markStored();
     for (const [atMs] of finished) this.#minutes.delete(atMs);
     this.#isOpen = false;
     this.#writtenMs = nowMs;
@@ -292,9 +320,9 @@ export class StatisticsStore implements Task {
 
   /** At most once an hour: each alarm costs. */
   #nextRetentionMs(nowMs: number): number | null {
-    const parts = [this.#rows, this.#top, this.#samples];
+    const parts = [this.#rows, this.#top, this.#samples, this.#denials];
     const dueAtMs = parts.map((each) => each.nextDeletionMs()).filter((atMs) => atMs !== null);
-    if (this.#minutes.size > 0 || !this.#samples.isEmpty) dueAtMs.push(nowMs + hourMs);
+    if (this.#minutes.size > 0 || !this.#samples.isEmpty || !this.#denials.isEmpty) dueAtMs.push(nowMs + hourMs);
     return dueAtMs.length === 0 ? null : Math.max(nowMs + hourMs, Math.min(...dueAtMs));
   }
 }

@@ -15,10 +15,10 @@ import {
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
 import { CachedDenialValues } from "../cached-denials.ts";
-import { recordCheck } from "../record-outcomes.ts";
+import { logCheckDenial, recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, type RateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
-import { type Failure, isFailure } from "../wire/problems.ts";
+import { type Failure, instanceUri, isFailure } from "../wire/problems.ts";
 
 export interface CheckAnswer extends Decision {
   /** The name of the policy, or that of the ad hoc limits. */
@@ -28,6 +28,8 @@ export interface CheckAnswer extends Decision {
   /** The names of the limits that deny; empty when a ban or a `deny` list denies. */
   violated: string[];
   headers: RateLimitFields;
+  /** Identifies a denial in the log of denials. */
+  instance?: string;
 }
 
 /** Why a key is not charged: it is on a list of the policy, a key rule allows or blocks it, or the policy is off. */
@@ -51,6 +53,8 @@ interface RuledCheck {
   readonly outcome: Outcome | null;
   /** More than 0 when the limits allow the check, but its key has the maximum of open reservations. */
   readonly fullForMs: number;
+  /** The instance of a denial in the log of denials. Default: it is not logged. */
+  readonly instance?: string;
 }
 
 /**
@@ -61,6 +65,7 @@ interface CacheDeniedCheck {
   readonly resolved: ResolvedCheck;
   readonly cachedDenial: CachedDenial;
   readonly decidedAtMs: number;
+  readonly instance?: string;
 }
 
 export type DecidedCheck = RuledCheck | CacheDeniedCheck;
@@ -90,7 +95,12 @@ function unchargedBy(outcome: Outcome): Uncharged | null {
 }
 
 export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
-  const { resolved, outcome, fullForMs } = ruled(decided);
+  const answer = answerWithoutInstance(ruled(decided));
+  const { instance } = decided;
+  return instance === undefined || isFailure(answer) ? answer : { ...answer, instance };
+}
+
+function answerWithoutInstance({ resolved, outcome, fullForMs }: RuledCheck): CheckAnswer | Failure {
   if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
   if (resolved.uncharged !== null) return unchargedAnswer(resolved, resolved.uncharged, outcome);
   if (outcome === null) return { kind: "internal" };
@@ -143,9 +153,9 @@ const cachedTexts = new CachedDenialValues<(ageMs: number) => AnswerText>();
 /** The text of the answer, which is cached with a cached denial. */
 export function decidedText(decided: DecidedCheck): AnswerText | Failure {
   if (!("cachedDenial" in decided)) return answerText(answerOf(decided));
-  const { cachedDenial, decidedAtMs } = decided;
+  const { cachedDenial, decidedAtMs, instance } = decided;
   const { ageMs } = cachedDenial;
-  return cachedTexts.get(cachedDenial, decidedAtMs, [], () => textFrom(ageMs, answerOf(decided)))(ageMs);
+  return cachedTexts.get(cachedDenial, decidedAtMs, [instance], () => textFrom(ageMs, answerOf(decided)))(ageMs);
 }
 
 const waits = new Set(["retryAfterMs", "bannedForMs", "replenishAfterMs", "resetAfterMs"]);
@@ -174,17 +184,31 @@ function textFrom(fromAgeMs: number, answer: CheckAnswer | Failure): (ageMs: num
   };
 }
 
-/** Counts the check, and logs it if it is a denial. */
-export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
+/**
+ * Counts the check, and logs it if it is a denial.
+ * @returns the check, with the instance of a denial that the control plane will log
+ */
+export function reportCheck<Decided extends DecidedCheck>(
+  runtime: Runtime,
+  decided: Decided,
+  waitUntil: WaitUntil,
+): Decided {
   const { statistics, denialLog } = runtime;
   // Builds no outcome if nothing reads it. A check that a cached denial has decided is never a dry run.
-  if ("cachedDenial" in decided && statistics === null && denialLog === null) return;
+  if ("cachedDenial" in decided && statistics === null && denialLog === null) return decided;
   const check = ruled(decided);
   recordCheck(check, runtime);
+  const denial = denialIn(check);
+  if (denial === null) return decided;
+  logDenial(runtime, check, denial, waitUntil);
+  const instance = logCheckDenial(check, denial.reason, runtime);
+  return instance === null ? decided : { ...decided, instance: instanceUri(instance) };
+}
+
+/** Logs a denial as an event, if the configuration says so. */
+function logDenial({ denialLog }: Runtime, check: RuledCheck, denial: DenialReport, waitUntil: WaitUntil): void {
   const { spend, isDryRun } = check.resolved;
   if (denialLog === null && !isDryRun) return;
-  const denial = denialIn(check);
-  if (denial === null) return;
   const policy = spend.policy.name;
   const key = keyPseudonym(spend.partitionKey);
   const { reason, violated, retryAfterMs } = denial;

@@ -75,8 +75,7 @@ export async function chargeCheck(call: CallerContext, check: Check): Promise<De
   const decided = await decideByKey(call, check, async (resolved, scope) =>
     admittedCheck(resolved, await call.runtime.limiter.admit([resolved.spend], scope)),
   );
-  if (!isFailure(decided)) reportCheck(call.runtime, decided, call.waitUntil);
-  return decided;
+  return isFailure(decided) ? decided : reportCheck(call.runtime, decided, call.waitUntil);
 }
 
 /** Decides without spending. */
@@ -114,8 +113,7 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
   return batch.map(({ check, decided }) => {
     if (decided === null) return internal;
     if (isFailure(decided)) return decided;
-    if (check.cost !== 0) reportCheck(call.runtime, decided, call.waitUntil);
-    return answerOf(decided);
+    return answerOf(check.cost === 0 ? decided : reportCheck(call.runtime, decided, call.waitUntil));
   });
 }
 
@@ -151,8 +149,7 @@ export async function openReservation(
       : { ...decidedCheck(resolved, outcome), address };
   });
   if (isFailure(decided)) return decided;
-  reportCheck(call.runtime, decided, call.waitUntil);
-  const answer = answerOf(decided);
+  const answer = answerOf(reportCheck(call.runtime, decided, call.waitUntil));
   if (isFailure(answer)) return answer;
   const address = "address" in decided ? decided.address : null;
   return { ...answer, id: address === null ? null : await reservationId(address, call.tenant, call.runtime.sign) };

@@ -14,6 +14,7 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import {
   type DecidedRequest,
   fullSpend,
+  logDeniedRequest,
   recordKeyDenials,
   recordOutcomes,
   type RequestCounting,
@@ -67,18 +68,18 @@ export async function reportDryRunDenials(
  */
 export async function denyByKey(denials: readonly KeyDenial[], context: DenialContext): Promise<Response> {
   const { denialLog } = context.runtime;
-  await recordKeyDenials(denials, context);
+  const instance = await recordKeyDenials(denials, context);
   if (denialLog !== null) {
     const logged = await Promise.all(denials.map((denial) => loggedKeyDenial(denial, context)));
     for (const each of logged) denialLog.note(() => each, context.waitUntil);
   }
-  if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" });
+  if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" }, instance);
   const missing = denials.flatMap((denial) =>
     denial.kind === "missing-key"
       ? denial.missing.map((part) => (part === "custom" ? `key:${denial.policy.name}` : part))
       : [],
   );
-  return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
+  return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] }, instance);
 }
 
 async function loggedKeyDenial(
@@ -107,17 +108,18 @@ async function blockedKey(
 export function denyByLimits(denied: DecidedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
   recordOutcomes(denied, runtime, context.counting);
+  const instance = logDeniedRequest(denied, runtime);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
   }
   context.onDenied?.(denied);
-  const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
+  const answerNow = (): ProblemAnswer => denialAnswer(denied, context, instance);
   if (answerDenial !== undefined && isByLimits(denied)) {
     const fields = (): ProblemAnswer["headers"] => answerNow().headers;
     const answering = answerDenial({ denied, denying: denyingOutcomes(denied), fields });
     if (answering !== null) return answering;
   }
-  return responseOf(cachedAnswer(denied, denyStatus, answerNow));
+  return responseOf(cachedAnswer(denied, [denyStatus, instance], answerNow));
 }
 
 const cachedAnswers = new CachedDenialValues<ProblemAnswer>();
@@ -125,7 +127,7 @@ const cachedAnswers = new CachedDenialValues<ProblemAnswer>();
 /** The answer to a denial. The answer to a cached denial is cached with the denial. */
 function cachedAnswer(
   { spends, admission }: DecidedRequest,
-  denyStatus: number | undefined,
+  dependencies: readonly unknown[],
   answerNow: () => ProblemAnswer,
 ): ProblemAnswer {
   const { cachedDenial, decidedAtMs } = admission;
@@ -136,7 +138,7 @@ function cachedAnswer(
   const repliedAtMs = decidedAtMs - cachedDenial.ageMs;
   // The answer lists the limits of all policies.
   const policies = spends.map(({ policy }) => policy);
-  return cachedAnswers.get(cachedDenial, decidedAtMs, [denyStatus, repliedAtMs, ...policies], answerNow);
+  return cachedAnswers.get(cachedDenial, decidedAtMs, [...dependencies, repliedAtMs, ...policies], answerNow);
 }
 
 /** Whether limits or bans deny, and not a blocking key rule, a missing decision or too many reservations. */
@@ -152,17 +154,20 @@ export const isDeniedByLimits = (denying: Outcome): boolean =>
 function denialAnswer(
   denied: DecidedRequest,
   { runtime, denyStatus }: Pick<DenialContext, "runtime" | "denyStatus">,
+  instance: string | null,
 ): ProblemAnswer {
+  const member = { instance };
   const denying = denyingOutcomes(denied);
   if (denying.some((outcome) => isByKeyRule(outcome, "block"))) {
-    return problemAnswer({ kind: "blocked" });
+    return problemAnswer({ kind: "blocked" }, member);
   }
-  if (denying.some(({ kind }) => kind === "closed")) return problemAnswer({ kind: "undecided" });
-  if (denying.length === 0) return problemAnswer({ kind: "in-flight-full" });
+  if (denying.some(({ kind }) => kind === "closed")) return problemAnswer({ kind: "undecided" }, member);
+  if (denying.length === 0) return problemAnswer({ kind: "in-flight-full" }, member);
   const fields = decisionFields(denied.spends, denied.admission, runtime.hasLegacyHeaders);
   const onDeny = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
   const answer = denyStatus === undefined ? onDeny : { body: null, contentType: "", ...onDeny, status: denyStatus };
-  return problemAnswer(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
+  const headers = { ...fields?.standard, ...fields?.legacy };
+  return problemAnswer(limitFailure(denying), { headers, replacement: answer, instance });
 }
 
 const denyingOutcomes = ({ admission }: DecidedRequest): readonly Outcome[] =>

@@ -28,6 +28,8 @@ export interface ProblemDetails {
   readonly title: string;
   readonly status: number;
   readonly detail: string;
+  /** Identifies a denial in the log of denials. */
+  readonly instance?: string;
   /** The reason of a denial, as in answers of `/check`. */
   readonly reason?: DenialReason;
   readonly "violated-policies"?: readonly string[];

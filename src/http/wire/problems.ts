@@ -37,14 +37,18 @@ interface Replacement {
   readonly contentType: string;
 }
 
-/**
- * @param moreHeaders added to those of the problem
- * @param replacement sent in place of the problem details
- */
+interface AnswerOptions {
+  /** Added to those of the problem. */
+  readonly headers?: ProblemAnswer["headers"];
+  /** Sent in place of the problem details. */
+  readonly replacement?: Replacement | null;
+  /** The UUID of a denial in the log of denials. */
+  readonly instance?: string | null;
+}
+
 export function problemAnswer(
   failure: Failure,
-  moreHeaders: ProblemAnswer["headers"] = {},
-  replacement: Replacement | null = null,
+  { headers: moreHeaders = {}, replacement = null, instance = null }: AnswerOptions = {},
 ): ProblemAnswer {
   const { details, headers, proxyError } = problemOf(failure);
   const status = replacement?.status ?? details.status;
@@ -57,12 +61,18 @@ export function problemAnswer(
       ...headers,
       ...moreHeaders,
     },
-    body: replacement?.body ?? JSON.stringify({ ...details, status }),
+    body:
+      replacement?.body ??
+      JSON.stringify({ ...details, status, ...(instance !== null && { instance: instanceUri(instance) }) }),
     proxyError,
   };
 }
 
-export const problemResponse = (failure: Failure): Response => responseOf(problemAnswer(failure));
+export const problemResponse = (failure: Failure, instance: string | null = null): Response =>
+  responseOf(problemAnswer(failure, { instance }));
+
+/** The URI that identifies a denial in problem details. @param instance a UUID */
+export const instanceUri = (instance: string): string => `urn:uuid:${instance}`;
 
 const proxyErrors = new WeakMap<Response, ProxyError>();
 

@@ -7,7 +7,7 @@ import type { PlainKey } from "../../policy/key.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
-import type { Charge, CheckReply, KeyRule } from "../protocol.ts";
+import type { Charge, CheckReply, DenialReason, KeyRule } from "../protocol.ts";
 import type { CachedDenial } from "./deny-cache.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 
@@ -65,12 +65,7 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
   return decisions.flatMap(({ limits }) => limits.filter(({ allowed }) => !allowed).map(({ name }) => name));
 }
 
-/**
- * Why a request is denied. `deny`: the key is on the policy's `deny` list, blocked by a key rule, or lacks a required part.
- * `cost`: the cost exceeds the capacity. `reservations`: too many are open. `delay`: the request would wait longer than
- * `maxDelay`.
- */
-export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
+export type { DenialReason };
 
 /** When several reasons apply, the first in this list is reported. */
 const precedence = ["deny", "ban", "cost", "limit", "delay"] as const satisfies DenialReason[];

@@ -117,6 +117,26 @@ function readAccess(reader: VariableReader): AccessSettings | null {
 const teamIn = (value: unknown): string | undefined =>
   /^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:\.cloudflareaccess\.com)?$/i.exec(asText(value))?.[1]?.toLowerCase();
 
+const leastDenials = 1_000;
+const greatestDenials = 100_000;
+const defaultDenials = 10_000;
+
+const denials: VariableForm<number | null> = {
+  read: (value) => {
+    if (value === "off") return null;
+    const most = typeof value === "number" || /^\d{1,9}$/.test(asText(value)) ? Number(value) : Number.NaN;
+    return Number.isInteger(most) && most >= leastDenials && most <= greatestDenials ? most : undefined;
+  },
+  accepted: `the most logged denials of each policy, an integer from ${leastDenials} to ${greatestDenials}, or "off"`,
+};
+
+export const readMostDenials = (reader: VariableReader): number | null =>
+  reader.setting("DENIALS", defaultDenials, denials);
+
+/** For the control plane object. Isolates report an invalid value. */
+export const mostDenialsIn = (variables: Variables): number | null =>
+  readMostDenials(new VariableReader(variables, () => undefined));
+
 export interface AlertSettings {
   /** Receives a POST for each alert. The address may itself be a secret. */
   readonly webhook: URL;

@@ -1,7 +1,7 @@
 /** Reads wrangler vars into a valid Config, or reports every problem at once. */
 import { type ConfigProblem, ConfigProblems } from "../../validation/problems.ts";
 import { durationMsBetween } from "../schemas.ts";
-import { adminWarnings, alertWarnings, readAdmin, readAlerts, readPath } from "./admin.ts";
+import { adminWarnings, alertWarnings, readAdmin, readAlerts, readMostDenials, readPath } from "./admin.ts";
 import { preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
 import { jwtWarnings, readJwt } from "./jwt.ts";
 import { type KnownVariables, unknownVariables, type VariableNote } from "./known-variables.ts";
@@ -70,6 +70,8 @@ function readConfig(reader: VariableReader, hasDemo: boolean) {
     admin: readAdmin(reader, checkPath),
     /** One key in this many is in the traffic sample; null when there is no sample. Without a control plane it has no effect. */
     sampleOneKeyIn: reader.setting("SAMPLE", defaultOneKeyIn, sample),
+    /** The most logged denials of each policy; null when none are logged. Without a control plane it has no effect. */
+    mostDenials: readMostDenials(reader),
     /** Null when no alerts are sent. */
     alerts: readAlerts(reader, names),
     keySecret: readKeySecret(reader),

@@ -28,6 +28,7 @@ export const variableNames = [
   "ACCESS_AUDIENCE",
   "REVEAL",
   "SAMPLE",
+  "DENIALS",
   "ALERT_WEBHOOK",
   "ALERT_SECRET",
   "ALERT_DENIED_SHARE",

@@ -34,6 +34,7 @@ const ownVariables = [
   "ACCESS_AUDIENCE",
   "REVEAL",
   "SAMPLE",
+  "DENIALS",
   "ALERT_WEBHOOK",
   "ALERT_SECRET",
   "ALERT_DENIED_SHARE",

@@ -1,4 +1,4 @@
-/** The demo limits, which are in effect while nothing is configured, and the variable `SAMPLE`. */
+/** The demo limits, which are in effect while nothing is configured, and the variables `SAMPLE` and `DENIALS`. */
 import { expect, it } from "vitest";
 import { configOf, placesOf, problemsIn, whole } from "../parsed.ts";
 
@@ -32,6 +32,23 @@ it.for<[unknown, number | null]>([
 ])("SAMPLE = %j samples one key in %j", ([SAMPLE, oneKeyIn]) => {
   expect(configOf({ SAMPLE }).sampleOneKeyIn).toBe(oneKeyIn);
 });
+
+it.for([
+  [undefined, 10_000],
+  ["1000", 1_000],
+  [100_000, 100_000],
+  ["off", null],
+])("DENIALS = %j logs at most %j denials of each policy", ([DENIALS, most]) => {
+  expect(configOf({ DENIALS }).mostDenials).toBe(most);
+});
+
+it.for(["999", 100_001, "1e4", 1_000.5, "on", true, -1])(
+  "DENIALS = %j is rejected, with the accepted values",
+  (value) => {
+    const accepted = 'the most logged denials of each policy, an integer from 1000 to 100000, or "off"';
+    expect(problemsIn({ ...whole, DENIALS: value })).toEqual([{ variable: "DENIALS", field: "", value, accepted }]);
+  },
+);
 
 it.for(["1/0", "1/4097", "1/064", "2/64", "1/1.5", "64", "1 / 64", "on", 1, true, 0.5])(
   "SAMPLE = %j is rejected, with the accepted values",
