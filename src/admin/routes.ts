@@ -20,6 +20,7 @@ import {
   requireRight,
 } from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
+import { listDenials, searchDenials } from "./denial-routes.ts";
 import { explainKey } from "./explain/explanation.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
@@ -60,6 +61,8 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>
   "/stats": { get: ["read", readStatistics] },
   "/top": { get: ["read", readTop] },
   "/samples": { get: ["read", readSamples] },
+  "/denials": { get: ["read", listDenials] },
+  "/denials/search": { post: ["read", searchDenials] },
   "/tail/ticket": { post: ["read", createTicket] },
   "/metrics": { get: ["read", readMetrics] },
 };

@@ -21,6 +21,7 @@ import type { DenialReason } from "../limiter/isolate/outcome.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
 import type { UsageTerms, Limit, LimitDecision } from "../strategies/index.ts";
 
+export type { DenialPage, DenialView, FoundDenials } from "./denial-wire.ts";
 export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
 
 /** The caller. */

@@ -12,7 +12,7 @@ export {
   windowMsAt,
 } from "./compiled-limit.ts";
 export type { UsageTerms, UsageBreakdown } from "./usage.ts";
-export { limitSentence, limitTotal, waitText } from "./usage.ts";
+export { limitSentence, limitTotal, spanText, waitText } from "./usage.ts";
 export { isCount } from "./integers.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./bucket-strategies.ts";
 export {

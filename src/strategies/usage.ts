@@ -286,7 +286,7 @@ const spans: readonly (readonly [lengthMs: number, name: string])[] = [
 ];
 
 /** A length in its largest whole unit: "minute", "90 seconds". @param one the text before a single unit */
-function spanText(lengthMs: number, one = ""): string {
+export function spanText(lengthMs: number, one = ""): string {
   const [unitMs, name] = spans.find(([size]) => lengthMs % size === 0) ?? [1, "millisecond"];
   const count = lengthMs / unitMs;
   return count === 1 ? `${one}${name}` : `${numberText(count)} ${name}s`;

@@ -1,0 +1,219 @@
+/** `/api/denials`: the log of denials, and the search for the denials of a key or of a problem response. */
+import * as v from "valibot";
+import type { DenialKey, DenialsQuery, LoggedDenials, LoggedLimit, StoredDenial } from "../control/denial-calls.ts";
+import { instanceUri } from "../http/wire/problems.ts";
+import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
+import type { Policy } from "../policy/policy.ts";
+import { spanText, waitText } from "../strategies/index.ts";
+import { fields } from "../validation/problems.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  answer,
+  bodyOf,
+  fieldsRefused,
+  instant,
+  instantText,
+  keyIdOf,
+  nextLink,
+  pageEntries,
+  parsed,
+  policyNameText,
+  policyOf,
+  queryIn,
+  text,
+} from "./context.ts";
+import { keyNameEntries, namedKey, refuseSecondName } from "./key-routes.ts";
+import type { DenialPage, DenialView, FoundDenials } from "./wire.ts";
+
+const denialsQuery = {
+  policy: v.exactOptional(policyNameText),
+  id: v.exactOptional(text("the id of a key")),
+  from: v.optional(instant),
+  to: v.optional(instant),
+  ...pageEntries(/^\d{1,16}-\d{1,16}$/),
+};
+
+/** The newest first. The default period is all that is kept. */
+export async function listDenials(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { policy, id, from = 0, to = Number.MAX_SAFE_INTEGER, cursor, limit } = queryIn(c, denialsQuery);
+  if (from >= to) throw fieldsRefused([{ field: "from", accepted: "an instant before to" }]);
+  if (policy !== undefined) policyOf(context, policy);
+  const query: DenialsQuery = {
+    fromMs: from,
+    toMs: to,
+    limit,
+    ...(policy !== undefined && { policy }),
+    ...(id !== undefined && { keys: keysOfId(context, id, policy) }),
+    ...(cursor !== undefined && { cursor }),
+  };
+  const page = await readLog(context, query);
+  const view = { denials: page.items.map(denialView), next: page.cursor, ...logState(page) };
+  return answer<DenialPage>(view, 200, nextLink(c, `${context.apiPath}/denials`, page.cursor));
+}
+
+/** Makes isolates report each second for a while, so that a denial of this moment is found soon. */
+async function readLog({ controlPlane, control }: AdminContext, query: DenialsQuery): Promise<LoggedDenials> {
+  const found = await controlPlane.call((stub) => stub.denials(query));
+  control.watch();
+  return found;
+}
+
+/** Policies with equal keys have keys with equal ids. */
+function keysOfId({ policies }: AdminContext, id: string, policy?: string): DenialKey[] {
+  const key = keyIdOf(id);
+  return (policy === undefined ? policies.map(({ name }) => name) : [policy]).map((name) => ({ policy: name, key }));
+}
+
+const acceptedInstance = 'the instance of a problem response, such as "urn:uuid:…"';
+
+const searchSchema = fields({
+  policy: v.optional(policyNameText),
+  ...keyNameEntries,
+  instance: v.optional(
+    v.pipe(
+      v.string(acceptedInstance),
+      v.trim(),
+      v.toLowerCase(),
+      v.regex(/^(?:urn:uuid:)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/, acceptedInstance),
+      v.transform((uri) => uri.slice(-36)),
+    ),
+  ),
+  at: v.optional(instant),
+});
+type Search = v.InferOutput<typeof searchSchema>;
+
+const mostFound = 200;
+const dayMs = 86_400_000;
+/** How long after `at` a denial may be, to be the one that is meant. */
+const afterMs = 15 * 60_000;
+
+/** Finds the denial of a problem response, or the newest denial of a key, or the one nearest to `at`. */
+export async function searchDenials(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const search = parsed(searchSchema, await bodyOf(c));
+  const { policy, instance, at } = search;
+  if (policy !== undefined) policyOf(context, policy);
+  const keys = await soughtKeys(context, search);
+  const query: DenialsQuery = {
+    fromMs: at === undefined ? 0 : at - dayMs,
+    toMs: at === undefined ? Number.MAX_SAFE_INTEGER : at + afterMs,
+    limit: mostFound,
+    ...(policy !== undefined && { policy }),
+    ...(keys !== null && { keys }),
+    ...(instance !== undefined && { instance }),
+  };
+  const found = await readLog(context, query);
+  const { items } = found;
+  const [denial = null] =
+    at === undefined ? items : items.toSorted((one, other) => awayMs(one, at) - awayMs(other, at));
+  const same = items.filter(({ policy: of, key }) => of === denial?.policy && key === denial.key);
+  return answer<FoundDenials>({
+    denial: denial && denialView(denial),
+    count: same.reduce((sum, { count }) => sum + count, 0),
+    since: same.length === 0 ? null : instantText(Math.min(...same.map(({ atMs }) => atMs))),
+    denials: items.map(denialView),
+    keys: (keys ?? []).map(({ policy: of, key: id }) => ({ policy: of, id })),
+    ...logState(found),
+  });
+}
+
+/** How far an entry is from an instant; 0 when its denials surround the instant. */
+const awayMs = ({ atMs, lastAtMs }: StoredDenial, instantMs: number): number =>
+  Math.max(0, atMs - instantMs, instantMs - lastAtMs);
+
+/**
+ * The keys that a search names; null for an instance. Without a policy, a key is sought in each policy whose key it fits.
+ * @throws CallRefused when the search names no key and no instance, or both, or when the key fits no policy
+ */
+async function soughtKeys(context: AdminContext, search: Search): Promise<DenialKey[] | null> {
+  const { policy, key, id, tenant, instance } = search;
+  const hasKey = key !== undefined || id !== undefined || tenant !== undefined;
+  if (instance !== undefined) {
+    if (hasKey) throw fieldsRefused([{ field: "instance", accepted: "no value together with key, id or tenant" }]);
+    return null;
+  }
+  refuseSecondName({ key, id, tenant });
+  if (id !== undefined) return keysOfId(context, id, policy);
+  if (policy === undefined && key === undefined) {
+    throw fieldsRefused([{ field: "key", accepted: "a key, the id of a key, or an instance" }]);
+  }
+  const policies =
+    policy === undefined ? context.policies.filter((each) => fits(each, key)) : [policyOf(context, policy)];
+  if (policies.length === 0) {
+    throw fieldsRefused([{ field: "key", accepted: "a key that fits the key of a policy; or its id, or a policy" }]);
+  }
+  const name = { key, tenant };
+  return Promise.all(
+    policies.map(async (each) => ({ policy: each.name, key: (await namedKey(context, each, name)).key })),
+  );
+}
+
+/** Whether requests can have this key under the policy. */
+function fits(policy: Policy, texts: Search["key"]): boolean {
+  if (texts === undefined || callerKeyValues(policy, texts) === null) return false;
+  const { key: parts, onMissingKey } = policy;
+  return parts.every((part, index) => {
+    const given = texts[index] ?? null;
+    if (given === null && part.kind !== "global" && onMissingKey !== "shared") return false;
+    return unmatchedText(part, policy, given) === null;
+  });
+}
+
+const logState = ({ dropped, completeSinceMs, isOn }: LoggedDenials) => ({
+  dropped,
+  completeSince: instantText(completeSinceMs),
+  isOn,
+});
+
+const denialView = (denial: StoredDenial): DenialView => {
+  const { seq: _seq, key: id, atMs, lastAtMs, instance, ...facts } = denial;
+  return {
+    ...facts,
+    id,
+    instance: instanceUri(instance),
+    at: instantText(atMs),
+    lastAt: instantText(lastAtMs),
+    cause: causeText(denial),
+  };
+};
+
+/** Such as "5 of 5 per minute used; could retry after 23 s". */
+export function causeText(denial: Pick<StoredDenial, "retryAfterMs" | "reason"> & Cause): string {
+  const { retryAfterMs } = denial;
+  const cause = causeWithoutWait(denial);
+  return retryAfterMs === null || retryAfterMs === 0 ? cause : `${cause}; could retry after ${waitText(retryAfterMs)}`;
+}
+
+type Cause = Pick<StoredDenial, "outcome" | "reason" | "limits" | "bannedForMs" | "cost">;
+
+function causeWithoutWait({ outcome, reason, limits, bannedForMs, cost }: Cause): string {
+  if (outcome === "fallback-closed") return 'the object did not answer in time, and onError is "closed"';
+  switch (reason) {
+    case "ban":
+      return `banned for another ${waitText(bannedForMs)} after repeated denials`;
+    case "deny":
+      return "on the deny list, or blocked by a rule";
+    case "key-missing":
+      return "the request lacked a required part of the key";
+    case "reservations":
+      return "too many requests or reservations of the key were open";
+    case "cost":
+      return `its cost of ${numberText(cost)} exceeds the capacity; ${usedText(limits)}`;
+    case "delay":
+      return `the wait would have exceeded maxDelay; ${usedText(limits)}`;
+    case "limit":
+      return usedText(limits);
+    default:
+      return reason satisfies never;
+  }
+}
+
+const usedText = (limits: readonly LoggedLimit[]): string =>
+  `${limits
+    .map(({ used, capacity, windowMs }) => {
+      const span = windowMs === 0 ? "at once" : `per ${spanText(windowMs)}`;
+      return `${numberText(used)} of ${numberText(capacity)} ${span}`;
+    })
+    .join(" and ")} used`;
+
+const numberText = (value: number): string => value.toLocaleString("en-US");
