@@ -91,7 +91,7 @@ const policyNames = ({ policies }: ReceivedAnswer["json"]): string[] =>
     isRecord(each) && typeof each["name"] === "string" ? [each["name"]] : [],
   );
 
-interface ExplainValues {
+export interface ExplainValues {
   readonly policy?: string | undefined;
   readonly key?: readonly string[] | undefined;
   readonly id?: string | undefined;

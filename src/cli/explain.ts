@@ -1,11 +1,15 @@
-/** `npm run explain`: prints what would happen to a key now, and why, from the admin API of a running Headgate. */
+/**
+ * `npm run explain`: prints what would happen to a key now, or why it was denied before, from the admin API of a running
+ * Headgate.
+ */
 import { styleText } from "node:util";
 import { adminApiOf } from "./settings.ts";
 import { adminOptions, explainBody, fetchExplanation, localServer } from "./admin-api.ts";
+import { denialBody, fetchDenial } from "./denial.ts";
 import { parseCommandLine, runCommand } from "./command.ts";
 
 const values = parseCommandLine({
-  policy: { type: "string", value: "name", about: "The policy; required." },
+  policy: { type: "string", value: "name", about: "The policy; required without --at and --instance." },
   key: {
     type: "string",
     multiple: true,
@@ -20,13 +24,23 @@ const values = parseCommandLine({
     value: "name=value",
     about: "An attribute of the request, such as country=DE.",
   },
+  at: {
+    type: "string",
+    value: "time",
+    about: "Prints the denial nearest to this time: 10m for ten minutes ago, or an instant.",
+  },
+  instance: { type: "string", value: "urn", about: "Prints the denial with this instance of a problem response." },
   url: { type: "string", value: "url", default: localServer, about: "The server." },
   ...adminOptions,
 });
 
 await runCommand(async () => {
-  const body = explainBody(values);
-  const lines = await fetchExplanation(adminApiOf(values), body);
+  const api = adminApiOf(values);
+  const isPast = values.at !== undefined || values.instance !== undefined;
+  const nowMs = Date.now();
+  const lines = isPast
+    ? await fetchDenial(api, denialBody(values, nowMs), nowMs)
+    : await fetchExplanation(api, explainBody(values));
   const [headline = "", ...others] = lines;
   // Plain text unless stdout is a terminal that shows styles.
   console.log([styleText("bold", headline, { stream: process.stdout }), ...others].join("\n"));
