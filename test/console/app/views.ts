@@ -2,7 +2,7 @@
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 
-export const views = ["Overview", "Keys", "Policies", "Advisor", "Live", "Audit", "Playground"] as const;
+export const views = ["Overview", "Keys", "Policies", "Advisor", "Live", "Denied", "Audit", "Playground"] as const;
 
 export type View = (typeof views)[number];
 

@@ -8,6 +8,7 @@ import { Empty, Reading } from "../parts/notice.tsx";
 import { type Opened, OpenedDialog } from "./dialogs.tsx";
 import type { KeyState } from "./rules.ts";
 import { explainKey, keyName, knownKey, revealKey } from "./known-keys.ts";
+import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { changedAt, ruleText } from "../parts/rule-text.ts";
@@ -47,6 +48,11 @@ function Known({ onReveal, ...state }: KnownProps) {
   return (
     <>
       <ExplanationCard {...{ ...state, onReveal }} />
+      <p>
+        <a href={hrefOf("denied", { policy: state.policy.name, id: state.id })}>
+          Denials of this key in the last 24 hours
+        </a>
+      </p>
       <Actions onOpen={setOpened} />
       <RulesOfKey rules={state.rules} onOpen={setOpened} />
       {opened !== null && <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />}

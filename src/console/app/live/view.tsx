@@ -40,7 +40,8 @@ export function LiveView() {
       <h1>Live</h1>
       <p class="hint">
         Denials about a second after they happen. This is a sample: at most 20 denials a second of each isolate, and at
-        most {mostDenials} are shown. The <a href="./">overview</a> counts all of them.
+        most {mostDenials} are shown. The <a href="./">overview</a> counts all of them, and{" "}
+        <a href={hrefOf("denied")}>Denied</a> shows those of the last 24 hours.
       </p>
       <Filters filter={filter} />
       <div class="row live-state">

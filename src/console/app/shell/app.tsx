@@ -40,6 +40,7 @@ const lazyViews: Readonly<Record<ViewName, LazyView>> = {
   policies: lazyView("policies", async () => (await import("../policies/view.tsx")).PoliciesView),
   advisor: lazyView("advisor", async () => (await import("../advisor/view.tsx")).AdvisorView),
   live: lazyView("live", async () => (await import("../live/view.tsx")).LiveView),
+  denied: lazyView("denied", async () => (await import("../denied/view.tsx")).DeniedView),
   audit: lazyView("audit", async () => (await import("../audit/view.tsx")).AuditView),
   playground: lazyView("playground", async () => (await import("../../playground/view.tsx")).PlaygroundView),
 };

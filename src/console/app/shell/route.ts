@@ -9,6 +9,7 @@ export const views = {
   policies: "Policies",
   advisor: "Advisor",
   live: "Live",
+  denied: "Denied",
   audit: "Audit",
   playground: "Playground",
 } as const;

@@ -1,0 +1,93 @@
+/** The view "Denied" in a browser: an operator finds out why a visitor was denied, by the address and by the instance. */
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, it } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { consoleSite } from "./console-site.ts";
+import { axeViolations, horizontalOverflow } from "./page-checks.ts";
+import { shown } from "./views.ts";
+
+const patience = { timeout: 60_000, interval: 500 };
+
+describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite();
+  // Isolates report often when a rule exists.
+  beforeAll(async () => {
+    const body = { policy: "login", kind: "block", key: ["192.0.2.200"], for: "1h", note: "x" };
+    expect(await site.worker.api("POST", "/rules", { body })).toMatchObject({ status: 201 });
+  });
+
+  /** Sends requests of an address until one is denied. Returns the instance of the problem response. */
+  async function deniedInstance(address: string): Promise<string> {
+    let instance = "";
+    await expect
+      .poll(async () => {
+        const headers = { "cf-connecting-ip": address };
+        const response = await fetch(new URL("/login", site.worker.siteUrl), { headers });
+        const text = await response.text();
+        instance = /"instance":"(urn:uuid:[^"]+)"/.exec(text)?.[1] ?? "";
+        return instance;
+      }, patience)
+      .not.toBe("");
+    return instance;
+  }
+
+  /** Searches again until the log has the denial. */
+  async function find(page: Page, text: string): Promise<void> {
+    await page.getByRole("searchbox", { name: /^Address, API key/ }).fill(text);
+    await expect
+      .poll(async () => {
+        await page.getByRole("button", { name: "Find" }).click();
+        await page.getByText(/Denied by|no such denial/).waitFor();
+        return page.getByText("Denied by").count();
+      }, patience)
+      .toBe(1);
+  }
+
+  it("an address is enough to find out why it was denied, and the answer links to its key", async () => {
+    await deniedInstance("192.0.2.31");
+    const page = await site.open("denied");
+    await shown(page, "Denied");
+    await find(page, "192.0.2.31");
+    expect(await page.locator(".answer").innerText()).toMatch(
+      /Denied by \w+ at \d\d:\d\d:\d\d \(.+ ago\): \d+ of \d+ per \w+ used.* of this key since/,
+    );
+    expect(page.url()).not.toContain("192.0.2.31");
+    expect(await axeViolations(page)).toEqual([]);
+    await page.getByRole("link", { name: "Show the key" }).click();
+    await page.waitForURL(/\/keys\?policy=\w+&id=/);
+  });
+
+  it("the instance of a problem response finds its denial, also by the address of the page", async () => {
+    const instance = await deniedInstance("192.0.2.32");
+    const page = await site.open("denied", { width: 320, theme: "dark" });
+    await shown(page, "Denied");
+    await find(page, instance);
+    expect(new URL(page.url()).searchParams.get("instance")).toBe(instance);
+    await page.reload();
+    await page.getByText("Denied by").waitFor();
+    expect(await horizontalOverflow(page)).toBe(0);
+    expect(await axeViolations(page)).toEqual([]);
+  });
+
+  it("the list has the denials of a policy and a period, and each row links to its key", async () => {
+    await deniedInstance("192.0.2.33");
+    const page = await site.open("denied?policy=login");
+    const rows = page.getByRole("row").filter({ has: page.getByRole("link", { name: "login", exact: true }) });
+    await expect.poll(() => rows.count(), patience).toBeGreaterThan(0);
+    expect(await rows.first().locator("a.id").getAttribute("href")).toMatch(/^\.\/keys\?policy=login&id=/);
+    const past = await site.open("denied?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z");
+    await past.getByText("No denial in this time.").waitFor();
+    await past.getByRole("button", { name: "Clear the filter" }).click();
+    await past.getByRole("row").nth(1).waitFor();
+  });
+
+  it("a text that fits no policy's key shows why, and an unknown instance shows that the log does not have it", async () => {
+    const page = await site.open("denied", { allowed: [/status of 422/] });
+    await page.getByRole("searchbox", { name: /^Address, API key/ }).fill("no address");
+    await page.getByRole("button", { name: "Find" }).click();
+    await page.getByRole("alert").filter({ hasText: "expected a key that fits" }).waitFor();
+    await page.getByRole("searchbox", { name: /^Address, API key/ }).fill(`urn:uuid:${crypto.randomUUID()}`);
+    await page.getByRole("button", { name: "Find" }).click();
+    await page.getByText("The log has no such denial.").waitFor();
+  });
+});
