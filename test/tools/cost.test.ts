@@ -7,6 +7,7 @@ import {
   measureBeats,
   mostSampleShare,
   mostShare,
+  denialShareOf,
   sampleShareOf,
   shareOf,
 } from "./control-plane/beats-cost.ts";
@@ -111,6 +112,14 @@ describe("the control plane", () => {
     expect(beats.samples.map(({ isolates }) => isolates)).toEqual([1, 10, 100]);
     for (const cost of beats.samples) {
       const share = sampleShareOf(cost, busyKeyDollars(costs));
+      expect(share).toBeGreaterThan(0);
+      expect(share).toBeLessThan(mostSampleShare);
+    }
+  });
+
+  it("at ten decisions a second and isolate, of which a tenth are denied, the log of denials adds less than 1 %", () => {
+    for (const cost of beats.samples) {
+      const share = denialShareOf(cost, busyKeyDollars(costs));
       expect(share).toBeGreaterThan(0);
       expect(share).toBeLessThan(mostSampleShare);
     }

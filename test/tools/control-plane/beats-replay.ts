@@ -11,7 +11,7 @@ import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { Plane } from "../../../src/control/object/plane.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
-import { decisionOf } from "../../control/decisions.ts";
+import { decisionOf, denied } from "../../control/decisions.ts";
 import { partitionKeys } from "../../control/key-streams.ts";
 import { arrival } from "../../control/object/sample-batches.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
@@ -27,6 +27,8 @@ export interface BeatTraffic {
   readonly mode: BeatMode;
   /** Whether traffic is sampled, with the default `SAMPLE`. */
   readonly isSampled: boolean;
+  /** Denies every tenth request, of 10,000 keys in turn, and logs the denials. Default: all are allowed. */
+  readonly logsDenials?: boolean;
 }
 
 /** Counts per hour. */
@@ -50,7 +52,7 @@ const countedMs = (isolates: number): number => (isolates > 10 ? hourMs / 6 : ho
 /** The assumed duration of each event of the object. */
 const eventMs = 1;
 
-const { policies, sampleOneKeyIn } = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" });
+const { policies, sampleOneKeyIn, mostDenials } = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" });
 const [policy] = policies as [Policy];
 /** All keys are equally frequent. Samples are smaller when a few keys make most of the requests. */
 const keys = partitionKeys(10_000);
@@ -75,13 +77,15 @@ class Replay {
   readonly #plane: Plane;
   readonly #isWatched: boolean;
   readonly #isSampled: boolean;
+  readonly #logsDenials: boolean;
   #activeUntilMs = 0;
 
-  constructor({ mode, isSampled }: BeatTraffic) {
+  constructor({ mode, isSampled, logsDenials = false }: BeatTraffic) {
     this.#isWatched = mode === "watched";
     this.#isSampled = isSampled;
+    this.#logsDenials = logsDenials;
     const sockets = { sockets: () => [], accept: () => new Response() };
-    const observers = { alerts: null, dataset: null, sockets, waitUntil: () => undefined };
+    const observers = { alerts: null, mostDenials, dataset: null, sockets, waitUntil: () => undefined };
     this.#plane = new Plane({
       storage: this.storage,
       clock: this.#clock,
@@ -97,6 +101,7 @@ class Replay {
       sealer: null,
       alertedPolicies: new Set(),
       sample: this.#isSampled ? sample : null,
+      logsDenials: this.#logsDenials,
       clock: this.#clock,
     });
     const client = new ControlClient({
@@ -107,13 +112,13 @@ class Replay {
       statistics,
       clock: this.#clock,
     });
-    return { client, statistics, random, nextMs: startMs };
+    return { client, statistics, random, nextMs: startMs, requests: 0, logsDenials: this.#logsDenials };
   }
 
-  /** Each chunk of samples is later deleted, which writes one more row. */
+  /** Each chunk of samples and of denials is later deleted, which writes one more row. */
   get rowsWritten(): number {
-    const chunks = this.storage.sql.exec("SELECT id FROM samples").toArray().length;
-    return this.storage.rowsWritten + chunks;
+    const chunks = ["samples", "denials"].map((table) => this.storage.sql.exec(`SELECT id FROM ${table}`).toArray());
+    return this.storage.rowsWritten + chunks.flat().length;
   }
 
   async runDueAlarm(): Promise<void> {
@@ -161,7 +166,9 @@ interface ReplayedIsolate {
   readonly client: ControlClient;
   readonly statistics: IsolateStatistics;
   readonly random: Random;
+  readonly logsDenials: boolean;
   nextMs: number;
+  requests: number;
 }
 
 /** Counts traffic with random intervals between the requests of each isolate. */
@@ -200,6 +207,20 @@ function recordSample({ statistics: { traffic }, random }: ReplayedIsolate, atMs
   }
 }
 
+function recordDecision(isolate: ReplayedIsolate): void {
+  const { statistics, logsDenials } = isolate;
+  isolate.requests++;
+  const isDenied = logsDenials && isolate.requests % 10 === 0;
+  if (!isDenied) {
+    statistics.record(policy.name, "allowed", key, decision, null);
+    return;
+  }
+  const deniedKey = { partitionKey: keys[(isolate.requests / 10) % keys.length] ?? "", cost: 1 };
+  statistics.record(policy.name, "denied", deniedKey, denied, null);
+  const facts = { policy: policy.name, outcome: "denied", reason: "limit", decision: denied, plain: null } as const;
+  statistics.logDenial({ ...facts, key: deniedKey }, null);
+}
+
 /** The clock moves in steps of this length. */
 const stepMs = 10;
 
@@ -217,7 +238,7 @@ async function replayUntil(
       if (isolate.nextMs > replay.nowMs) continue;
       isolate.nextMs += 2 * isolate.random() * intervalMs;
       isolate.client.touch(waitUntil);
-      isolate.statistics.record(policy.name, "allowed", key, decision, null);
+      recordDecision(isolate);
       recordSample(isolate, replay.nowMs);
     }
     // oxlint-disable-next-line no-await-in-loop
