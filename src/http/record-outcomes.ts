@@ -188,10 +188,10 @@ export function logDeniedRequest(
 }
 
 const denialOf = (
-  { policy, partitionKey, cost, plain = null }: Spend,
+  { policy, partitionKey, cost, plain }: Spend,
   named: { readonly outcome: OutcomeName; readonly reason: DenialReason },
   decision: Outcome["decision"],
-) => ({ policy: policy.name, key: { partitionKey, cost }, plain, decision, ...named });
+) => ({ policy: policy.name, key: { partitionKey, cost }, plain: plain ?? null, decision, ...named });
 
 /** A check that the limits have decided, or that was answered without them. */
 interface FinishedCheck {

@@ -20,7 +20,10 @@ interface Init extends Omit<RequestInit, "headers"> {
   readonly headers?: Record<string, string>;
 }
 
-/** The status, fields and body of a response, without the names in `Via` and `Proxy-Status`, which differ by app. */
+/**
+ * The status, fields and body of a response, without the names in `Via` and `Proxy-Status` and the instances of denials,
+ * which differ by app.
+ */
 async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<object> {
   const ctx = createExecutionContext();
   const headers = { "CF-Connecting-IP": "203.0.113.7", ...init.headers };
@@ -30,7 +33,8 @@ async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<o
   const body = await response.text();
   await waitOnExecutionContext(ctx);
   const text = JSON.stringify({ status, statusText, fields: [...fields], body });
-  return JSON.parse(text.replace(/headgate-[\w-]{8}/g, "headgate-x")) as object;
+  const sameNames = text.replace(/headgate-[\w-]{8}/g, "headgate-x");
+  return JSON.parse(sameNames.replace(/urn:uuid:[\da-f-]{36}/g, "urn:uuid:x")) as object;
 }
 
 /** A call of `/check`, with the tests' token. */

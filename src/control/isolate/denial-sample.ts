@@ -3,13 +3,33 @@
  * in few entries, and a flood by many keys of one policy never displaces the entries of other policies.
  */
 import type { PlainKey } from "../../policy/key.ts";
-import type { DenialBatch, DenialEntry } from "../denial-calls.ts";
+import type { Decision } from "../../strategies/index.ts";
+import type { DenialBatch, DenialEntry, LoggedLimit, LoggedReason } from "../denial-calls.ts";
+import type { OutcomeName } from "../protocol.ts";
 import type { SealCandidate } from "./batches.ts";
+import { isTooLong } from "./key-sealer.ts";
 
 /** The most entries of a batch, which then has at most about 15 KB. */
 const mostEntries = 48;
 /** The most entries of one key, policy and reason in a batch. Further denials are counted in the last of them. */
 const mostOfOneKey = 2;
+
+export interface DecidedKey {
+  readonly partitionKey: string;
+  readonly cost: number;
+}
+
+/** A denial of an enforced policy. */
+export interface DecidedDenial {
+  readonly policy: string;
+  readonly outcome: OutcomeName;
+  readonly reason: LoggedReason;
+  /** Null when a required key part is missing. */
+  readonly key: DecidedKey | null;
+  /** Null when no limit has decided. */
+  readonly decision: Decision | null;
+  readonly plain: PlainKey | null;
+}
 
 /** A denial, described after it is known that it gets an entry. */
 export type DescribedDenial = Omit<
@@ -17,7 +37,27 @@ export type DescribedDenial = Omit<
   "instance" | "policy" | "key" | "count" | "agoMs" | "lastAgoMs" | "sealed"
 >;
 
-interface OpenEntry extends DescribedDenial {
+const loggedLimits = (decision: Decision | null): LoggedLimit[] =>
+  (decision?.limits ?? [])
+    .filter(({ allowed }) => !allowed)
+    .map(({ name, capacity, remaining, windowMs }) => ({ name, used: capacity - remaining, capacity, windowMs }));
+
+/** @param denial its plain key is null when plain keys are not kept */
+export const describedDenial = (
+  { outcome, reason, key, decision, plain }: DecidedDenial,
+  colo: string,
+): DescribedDenial & { readonly plain: PlainKey | null } => ({
+  outcome,
+  reason,
+  limits: reason === "deny" ? [] : loggedLimits(decision),
+  retryAfterMs: decision?.retryAfterMs ?? null,
+  bannedForMs: decision?.bannedForMs ?? 0,
+  cost: key?.cost ?? 0,
+  colo,
+  plain: plain === null || isTooLong(plain) ? null : plain,
+});
+
+interface NotedDenial extends DescribedDenial {
   readonly policy: string;
   readonly key: string | null;
   readonly instance: string;
@@ -37,9 +77,9 @@ export interface DrainedDenials {
 
 export class DenialSample {
   readonly #instances = new Instances();
-  #entries: OpenEntry[] = [];
+  #entries: NotedDenial[] = [];
   /** The entries of each policy, key and reason. */
-  readonly #groups = new Map<string, OpenEntry[]>();
+  readonly #groups = new Map<string, NotedDenial[]>();
   readonly #ofPolicy = new Map<string, number>();
   readonly #lost = new Map<string, number>();
 

@@ -6,7 +6,6 @@ import type { PlainKey } from "../../policy/key.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
-import type { LoggedLimit, LoggedReason } from "../denial-calls.ts";
 import {
   type KeyAlert,
   type OutcomeName,
@@ -18,7 +17,7 @@ import {
 } from "../protocol.ts";
 import { SpaceSaving } from "../space-saving.ts";
 import { type SealCandidate, type SealedKey, WaitingBatches } from "./batches.ts";
-import { DenialSample } from "./denial-sample.ts";
+import { type DecidedDenial, type DecidedKey, DenialSample, describedDenial } from "./denial-sample.ts";
 import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
 import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
 import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
@@ -38,23 +37,6 @@ export interface StatisticsOptions {
   /** Whether denials are logged: false when `DENIALS` is off. Default: false. */
   readonly logsDenials?: boolean;
   readonly clock?: Pick<Clock, "now">;
-}
-
-interface DecidedKey {
-  readonly partitionKey: string;
-  readonly cost: number;
-}
-
-/** A denial of an enforced policy. */
-export interface DecidedDenial {
-  readonly policy: string;
-  readonly outcome: OutcomeName;
-  readonly reason: LoggedReason;
-  /** Null when a required key part is missing. */
-  readonly key: DecidedKey | null;
-  /** Null when no limit has decided. */
-  readonly decision: Decision | null;
-  readonly plain: PlainKey | null;
 }
 
 export class IsolateStatistics {
@@ -141,18 +123,12 @@ export class IsolateStatistics {
    * @param instance the instance of the same request's denial by another policy; null for its first denial
    * @returns the instance for the problem response; null when denials are not logged
    */
-  logDenial({ policy, outcome, reason, key, decision, plain }: DecidedDenial, instance: string | null): string | null {
+  logDenial(denial: DecidedDenial, instance: string | null): string | null {
+    const { policy, key, reason } = denial;
     const group = { policy, key: key?.partitionKey ?? null, reason };
-    const noted = this.#denials?.note(group, this.#now(), instance, () => ({
-      outcome,
-      reason,
-      limits: reason === "deny" ? [] : loggedLimits(decision),
-      retryAfterMs: decision?.retryAfterMs ?? null,
-      bannedForMs: decision?.bannedForMs ?? 0,
-      cost: key?.cost ?? 0,
-      colo: this.#colo,
-      plain: this.#sealer === null || plain === null || isTooLong(plain) ? null : plain,
-    }));
+    const noted = this.#denials?.note(group, this.#now(), instance, () =>
+      describedDenial(this.#sealer === null ? { ...denial, plain: null } : denial, this.#colo),
+    );
     return noted ?? null;
   }
 
@@ -258,11 +234,6 @@ export class IsolateStatistics {
     return { ...entry, agoMs, ...(sealed !== undefined && { sealed }) };
   }
 }
-
-const loggedLimits = (decision: Decision | null): LoggedLimit[] =>
-  (decision?.limits ?? [])
-    .filter(({ allowed }) => !allowed)
-    .map(({ name, capacity, remaining, windowMs }) => ({ name, used: capacity - remaining, capacity, windowMs }));
 
 /** Whether limits decided, in the object or in the isolate, and not a ban, a rule or `onError`. */
 const isByLimits = (outcome: OutcomeName): boolean =>

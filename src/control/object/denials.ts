@@ -43,7 +43,7 @@ type DenialRow = readonly [
 ];
 
 /** Entries of one policy. */
-interface OpenChunk {
+interface DenialChunk {
   readonly policy: string;
   readonly entries: readonly StoredDenial[];
 }
@@ -51,17 +51,17 @@ interface OpenChunk {
 type ChunkState = readonly [policy: string, ...rows: DenialRow[]];
 
 /** Denials that are not in the log, by policy and hour, and when the last of them was. */
-type Dropped = readonly [policy: string, hourAtMs: number, denials: number, lastAtMs: number];
+type DroppedDenials = readonly [policy: string, hourAtMs: number, denials: number, lastAtMs: number];
 
 export interface DenialsState {
   readonly open: readonly ChunkState[];
-  readonly dropped: readonly Dropped[];
+  readonly dropped: readonly DroppedDenials[];
   readonly nextSeq: number;
   /** Since when denials are logged; null while `DENIALS` is off. */
   readonly sinceMs: number | null;
 }
 
-interface ChunkRow {
+interface DenialChunkRow {
   readonly id: number;
   readonly policy: string;
   readonly toMs: number;
@@ -74,12 +74,12 @@ export class StoredDenials {
   readonly #sql: Sql;
   readonly #most: number | null;
   /** At most one for each policy. */
-  #open: OpenChunk[];
+  #open: DenialChunk[];
   /** Chunks whose rows are not written yet. */
-  #closed: OpenChunk[] = [];
-  #dropped: readonly Dropped[];
+  #closed: DenialChunk[] = [];
+  #dropped: readonly DroppedDenials[];
   /** `#dropped` after the transaction that is under way. */
-  #nextDropped: readonly Dropped[];
+  #nextDropped: readonly DroppedDenials[];
   #nextSeq: number;
   readonly #sinceMs: number | null;
 
@@ -141,12 +141,12 @@ export class StoredDenials {
 
   /** Ends the chunks that are old enough, also those of a clock that was set back since. */
   closeOld(nowMs: number): void {
-    const isOld = ({ entries: [first] }: OpenChunk): boolean =>
+    const isOld = ({ entries: [first] }: DenialChunk): boolean =>
       first !== undefined && Math.abs(nowMs - first.atMs) >= longestOpenMs;
     this.#closed.push(...this.#take(isOld));
   }
 
-  #take(isTaken: (chunk: OpenChunk) => boolean): OpenChunk[] {
+  #take(isTaken: (chunk: DenialChunk) => boolean): DenialChunk[] {
     const taken = this.#open.filter(isTaken);
     this.#open = this.#open.filter((chunk) => !isTaken(chunk));
     return taken;
@@ -223,9 +223,9 @@ export class StoredDenials {
   }
 
   /** The chunks of a period, that with the newest denial first. */
-  #chunks(policy: string | undefined, fromMs: number, toMs: number): ChunkRow[] {
+  #chunks(policy: string | undefined, fromMs: number, toMs: number): DenialChunkRow[] {
     return this.#sql
-      .exec<ChunkRow>(
+      .exec<DenialChunkRow>(
         `SELECT id, policy, to_ms AS toMs, entries, denials FROM denials
           WHERE to_ms >= ? AND from_ms < ? AND (? IS NULL OR policy = ?) ORDER BY to_ms DESC`,
         fromMs,
@@ -237,7 +237,7 @@ export class StoredDenials {
   }
 
   /** The entries of a chunk; none if its text shows that the query has none there, which is cheaper than parsing it. */
-  #entries({ id, policy }: ChunkRow, { keys, instance }: DenialsQuery): readonly StoredDenial[] {
+  #entries({ id, policy }: DenialChunkRow, { keys, instance }: DenialsQuery): readonly StoredDenial[] {
     const own = keys?.filter((key) => key.policy === policy).map(({ key }) => key);
     const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM denials WHERE id = ?", id).toArray();
     const body = row?.body ?? "";
@@ -276,9 +276,14 @@ function filterOf(query: DenialsQuery): (denial: StoredDenial) => boolean {
   };
 }
 
-function withDropped(dropped: readonly Dropped[], policy: string, denials: number, atMs: number): readonly Dropped[] {
+function withDropped(
+  dropped: readonly DroppedDenials[],
+  policy: string,
+  denials: number,
+  atMs: number,
+): readonly DroppedDenials[] {
   const hourAtMs = floorTo(hourMs, atMs);
-  const isSame = ([of, hour]: Dropped): boolean => of === policy && hour === hourAtMs;
+  const isSame = ([of, hour]: DroppedDenials): boolean => of === policy && hour === hourAtMs;
   const [, , before, lastAtMs] = dropped.find(isSame) ?? [policy, hourAtMs, 0, atMs];
   const others = dropped.filter((each) => !isSame(each));
   return [...others, [policy, hourAtMs, before + denials, Math.max(lastAtMs, atMs)]];

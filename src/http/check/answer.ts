@@ -53,7 +53,7 @@ interface RuledCheck {
   readonly outcome: Outcome | null;
   /** More than 0 when the limits allow the check, but its key has the maximum of open reservations. */
   readonly fullForMs: number;
-  /** The instance of a denial in the log of denials. Default: it is not logged. */
+  /** The UUID of a denial in the log of denials. Default: it is not logged. */
   readonly instance?: string;
 }
 
@@ -97,7 +97,9 @@ function unchargedBy(outcome: Outcome): Uncharged | null {
 export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
   const answer = answerWithoutInstance(ruled(decided));
   const { instance } = decided;
-  return instance === undefined || isFailure(answer) ? answer : { ...answer, instance };
+  // Of the failures, only `reservations-full` is a denial.
+  if (instance === undefined || (isFailure(answer) && answer.kind !== "reservations-full")) return answer;
+  return { ...answer, instance: instanceUri(instance) };
 }
 
 function answerWithoutInstance({ resolved, outcome, fullForMs }: RuledCheck): CheckAnswer | Failure {
@@ -202,7 +204,7 @@ export function reportCheck<Decided extends DecidedCheck>(
   if (denial === null) return decided;
   logDenial(runtime, check, denial, waitUntil);
   const instance = logCheckDenial(check, denial.reason, runtime);
-  return instance === null ? decided : { ...decided, instance: instanceUri(instance) };
+  return instance === null ? decided : { ...decided, instance };
 }
 
 /** Logs a denial as an event, if the configuration says so. */

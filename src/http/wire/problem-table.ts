@@ -85,9 +85,10 @@ function secondsText(waitMs: number): string {
   return `${seconds} ${seconds === 1 ? "second" : "seconds"}`;
 }
 
-const fullKey = (detail: string, retryAfterMs: number): Problem =>
+const fullKey = (detail: string, retryAfterMs: number, instance?: string): Problem =>
   problem(429, `${detail} in ${secondsText(retryAfterMs)}.`, {
     reason: "reservations",
+    ...(instance !== undefined && { instance }),
     headers: retryAfterField(retryAfterMs),
   });
 
@@ -168,8 +169,8 @@ export const problems = {
       missing_parts: parts,
     }),
 
-  "reservations-full": ({ retryAfterMs }: { readonly retryAfterMs: number }) =>
-    fullKey("The key has reached its maximum of open reservations. Settle some, or retry", retryAfterMs),
+  "reservations-full": ({ retryAfterMs, instance }: { readonly retryAfterMs: number; readonly instance?: string }) =>
+    fullKey("The key has reached its maximum of open reservations. Settle some, or retry", retryAfterMs, instance),
 
   "in-flight-full": () => fullKey("Too many requests for this key are in flight. Retry", 1_000),
 

@@ -83,7 +83,7 @@ function reasonOf({ policy, decision, keyRule }: Outcome): DenialReason {
   if (decision.retryAfterMs === null) return "cost";
   const isDelay = decision.limits.every(({ allowed, capacity }, index) => {
     const limit = policy.limits[index];
-    return allowed || (limit !== undefined && isBoundByDelay(limit, capacity));
+    return allowed || (limit?.strategy === "leaky-bucket" && isBoundByDelay(limit, capacity));
   });
   return isDelay ? "delay" : "limit";
 }

@@ -152,6 +152,8 @@ export interface CheckAnswer {
     readonly RateLimit?: string;
     readonly "Retry-After"?: string;
   };
+  /** Identifies a denial in the log of denials of the control plane. */
+  instance?: string;
 }
 
 /** The answer to a check whose cost can be settled. */
@@ -182,6 +184,8 @@ export interface Problem {
   readonly status: number;
   /** The text that says what is wrong and what to do. */
   readonly detail: string;
+  /** Identifies a denial in the log of denials of the control plane. */
+  readonly instance?: string;
   /** Why a request is denied. */
   readonly reason?: DenialReason;
   /** The names of the limits that deny. */

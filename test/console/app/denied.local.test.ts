@@ -75,7 +75,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     const rows = page.getByRole("row").filter({ has: page.getByRole("link", { name: "login", exact: true }) });
     await expect.poll(() => rows.count(), patience).toBeGreaterThan(0);
     expect(await rows.first().locator("a.id").getAttribute("href")).toMatch(/^\.\/keys\?policy=login&id=/);
-    const past = await site.open("denied?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z");
+    const past = await site.open(`denied?from=${Date.UTC(2026, 0, 1)}&to=2026-01-02T00:00:00Z`);
     await past.getByText("No denial in this time.").waitFor();
     await past.getByRole("button", { name: "Clear the filter" }).click();
     await past.getByRole("row").nth(1).waitFor();

@@ -16,6 +16,7 @@ describe("the minimal configuration", () => {
       admin: null,
       alerts: null,
       sampleOneKeyIn: 64,
+      mostDenials: 10_000,
       checkTokens: [],
       keySecret: "the tests' secret",
       jwt: null,

@@ -47,13 +47,13 @@ export function denialText(denial: DenialView, nowMs: number): string {
 }
 
 /** Such as "14 denials of this key since 09:38:02." Empty for a denial without a key. */
-export const keyText = ({ denial, count, since }: Pick<FoundDenials, "denial" | "count" | "since">): string =>
+export const denialsOfKeyText = ({ denial, count, since }: Pick<FoundDenials, "denial" | "count" | "since">): string =>
   denial === null || denial.id === null || since === null
     ? ""
     : `${countOf(count, "denial")} of this key since ${timeText(since)}.`;
 
 /** Since when the log is complete, and how many denials it lacks. */
-export const logText = ({ dropped, completeSince }: Pick<FoundDenials, "dropped" | "completeSince">): string =>
+export const completenessText = ({ dropped, completeSince }: Pick<FoundDenials, "dropped" | "completeSince">): string =>
   dropped === 0
     ? `The log has every denial since ${timeText(completeSince)}.`
     : `The log lacks ${countOf(dropped, "denial")} of the last 24 hours. It is complete since ${timeText(completeSince)}.`;

@@ -13,7 +13,7 @@ import { type Column, Table } from "../parts/table.tsx";
 import { durationText, instantText, numberText } from "../parts/text.ts";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./denied.css";
-import { denialText, findDenial, keyText, logText } from "./search.ts";
+import { denialText, findDenial, denialsOfKeyText, completenessText } from "./search.ts";
 
 const policiesPauseMs = 60_000;
 const logPauseMs = 5_000;
@@ -80,8 +80,8 @@ function Result({ found }: { readonly found: FoundDenials }) {
   if (denial === null) {
     return (
       <p>
-        The log has no such denial. {logText(found)} Isolates report a denial after a few seconds, at the latest with
-        their next requests.
+        The log has no such denial. {completenessText(found)} Isolates report a denial after a few seconds, at the
+        latest with their next requests.
       </p>
     );
   }
@@ -91,7 +91,7 @@ function Result({ found }: { readonly found: FoundDenials }) {
       <strong>
         Denied by <a href={hrefOf("policies", { name: policy })}>{policy}</a> {denialText(denial, now())}
       </strong>{" "}
-      {keyText(found)} {id !== null && <a href={hrefOf("keys", { policy, id })}>Show the key</a>}
+      {denialsOfKeyText(found)} {id !== null && <a href={hrefOf("keys", { policy, id })}>Show the key</a>}
     </p>
   );
 }
@@ -105,12 +105,22 @@ const Off = () => (
 
 const filters = ["policy", "id", "from", "to"] as const;
 
+/** The period in the address of the page, as RFC 3339. Links of the overview have milliseconds since the Unix epoch. */
+function periodIn(query: URLSearchParams): readonly [from: string | undefined, to: string | undefined] {
+  const instantIn = (name: "from" | "to"): string | undefined => {
+    const text = query.get(name) ?? "";
+    const at = new Date(/^\d+$/.test(text) ? Number(text) : text);
+    return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+  };
+  return [instantIn("from"), instantIn("to")];
+}
+
 function Filters() {
   const { query } = route.value;
   const { value } = usePolled(readPolicies, policiesPauseMs);
   const policy = query.get("policy") ?? "";
   const known = (value.value ?? []).map(({ name }) => name);
-  const [from, to] = [query.get("from"), query.get("to")];
+  const [from, to] = periodIn(query);
   const isFiltered = filters.some((name) => query.has(name));
   return (
     <form class="row" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
@@ -128,7 +138,7 @@ function Filters() {
         spellcheck={false}
         onInput={(text) => replaceQuery({ id: text.trim() })}
       />
-      {(from !== null || to !== null) && <span>{periodText(from, to)}</span>}
+      {(from !== undefined || to !== undefined) && <span>{periodText(from, to)}</span>}
       {isFiltered && (
         <button
           type="button"
@@ -142,14 +152,16 @@ function Filters() {
   );
 }
 
-function periodText(from: string | null, to: string | null): string {
-  const start = from === null ? "" : `From ${instantText(from)} `;
-  return `${start}${to === null ? "" : `to ${instantText(to)}`}`;
+function periodText(from: string | undefined, to: string | undefined): string {
+  const start = from === undefined ? "" : `From ${instantText(from)} `;
+  return `${start}${to === undefined ? "" : `to ${instantText(to)}`}`;
 }
 
 function Log() {
   const { query } = route.value;
-  const [policy, id, from, to] = filters.map((name) => query.get(name) ?? undefined);
+  const policy = query.get("policy") ?? undefined;
+  const id = query.get("id") ?? undefined;
+  const [from, to] = periodIn(query);
   const isId = id === undefined || /^[\w-]{43}$/.test(id);
   const log = usePolled(
     (abort) => read<DenialPage>(`denials${queryText({ policy, id: isId ? id : "", from, to, limit: listed })}`, abort),
@@ -171,7 +183,7 @@ function Page({ page }: { readonly page: DenialPage }) {
   const older = last === undefined ? "" : new Date(Date.parse(last.lastAt) + 1).toISOString();
   return (
     <>
-      <p class="hint">{logText(page)}</p>
+      <p class="hint">{completenessText(page)}</p>
       {denials.length === 0 ? (
         <Empty>No denial in this time.</Empty>
       ) : (

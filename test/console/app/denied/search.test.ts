@@ -2,7 +2,13 @@
 import { describe, expect, it } from "vitest";
 import type { DenialView, FoundDenials } from "../../../../src/admin/wire.ts";
 import { ApiProblem } from "../../../../src/console/app/api/client.ts";
-import { denialText, findDenial, keyText, logText, soughtBy } from "../../../../src/console/app/denied/search.ts";
+import {
+  denialText,
+  findDenial,
+  denialsOfKeyText,
+  completenessText,
+  soughtBy,
+} from "../../../../src/console/app/denied/search.ts";
 
 const uuid = "5b0f9c1e-7a34-8f21-9d08-3c6e2b1a7f40";
 const id = "k".repeat(43);
@@ -82,12 +88,12 @@ describe("the words for a denial", () => {
 
   it("the denials of the key are counted since the first of them", () => {
     const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z" };
-    expect(keyText(found)).toMatch(/^14 denials of this key since \d\d:38:00\.$/);
-    expect(keyText({ ...found, denial: { ...denial, id: null } })).toBe("");
+    expect(denialsOfKeyText(found)).toMatch(/^14 denials of this key since \d\d:38:00\.$/);
+    expect(denialsOfKeyText({ ...found, denial: { ...denial, id: null } })).toBe("");
   });
 
   it("the log says how many denials it lacks", () => {
-    expect(logText(nothing)).toMatch(/^The log has every denial since /);
-    expect(logText({ ...nothing, dropped: 7 })).toMatch(/^The log lacks 7 denials of the last 24 hours\. /);
+    expect(completenessText(nothing)).toMatch(/^The log has every denial since /);
+    expect(completenessText({ ...nothing, dropped: 7 })).toMatch(/^The log lacks 7 denials of the last 24 hours\. /);
   });
 });
