@@ -67,7 +67,7 @@ const rules: Readonly<Record<string, Rule>> = {
   // The types of the answers, which the console imports too.
   "admin/wire.ts": {
     from: [],
-    typesFrom: [...policy, "control", "limiter/isolate", "http/wire", "admin/denial-wire.ts"],
+    typesFrom: [...policy, "control", "limiter/isolate", "http/wire", "admin"],
     packages: none,
   },
   "app.ts": {

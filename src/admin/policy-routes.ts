@@ -25,6 +25,7 @@ import {
 } from "./context.ts";
 import { endEntries, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { ruleView } from "./rule-view.ts";
+import { policySentences } from "./policy-sentences.ts";
 import type { EntriesPart, PartSource, PolicyList, PolicyView } from "./wire.ts";
 
 export async function listPolicies(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -86,6 +87,7 @@ function policyView(base: Policy, state: PolicyState, nowMs: number): PolicyView
     deny: entryParts(lists.deny.length, live, "deny"),
     overrides: entryParts(lists.overrides.length, live, "overrides"),
     rules: live.map((rule) => ruleView(rule)),
+    description: policySentences(policy),
     refused: refused.map(({ id, reason }) => ({ rule: id, reason })),
     epoch,
     version,

@@ -31,7 +31,7 @@ function auditedRule(rule: Rule): AuditedRule {
 }
 
 export function auditView(entry: AuditEntry): AuditEntryView {
-  const { seq, atMs, actor, via, action, policy, key, rule, before, after, note } = entry;
+  const { seq, atMs, actor, via, action, policy, key, rule, before, after, note, rollback } = entry;
   return {
     seq,
     at: instantText(atMs),
@@ -44,6 +44,7 @@ export function auditView(entry: AuditEntry): AuditEntryView {
     before: before === null ? null : auditedRule(before),
     after: after === null ? null : auditedRule(after),
     note,
+    ...(rollback !== undefined && { rollback: { to: rollback.toSeq, from: rollback.untilSeq } }),
   };
 }
 

@@ -15,13 +15,12 @@ import type {
 import type { RollbackProgress } from "../control/history-calls.ts";
 import type { DenialRun, RequestsPoint, Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
-import type { FailureMode, Policy } from "../policy/policy.ts";
-import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
-import type { DenialReason } from "../limiter/isolate/outcome.ts";
+import type { PolicyMode } from "../policy/runtime-rules.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
-import type { UsageTerms, Limit, LimitDecision } from "../strategies/index.ts";
+import type { Limit } from "../strategies/index.ts";
 
 export type { DenialPage, DenialView, FoundDenials } from "./denial-wire.ts";
+export type * from "./explanation-wire.ts";
 export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
 
 /** The caller. */
@@ -95,6 +94,30 @@ export interface EntriesPart extends PartSource {
   readonly count: number;
 }
 
+/** The parts of a policy, in the order in which a request meets them. */
+export type PolicyPart =
+  | "mode"
+  | "match"
+  | "key"
+  | "deny"
+  | "allow"
+  | "missing-key"
+  | "ban"
+  | "limits"
+  | "overrides"
+  | "cost"
+  | "delay"
+  | "object"
+  | "failure"
+  | "denial";
+
+/** Sentences about one part of a policy. */
+export interface PolicyPartText {
+  readonly part: PolicyPart;
+  readonly title: string;
+  readonly sentences: readonly string[];
+}
+
 export interface PolicyView {
   readonly name: string;
   readonly key: readonly string[];
@@ -107,6 +130,8 @@ export interface PolicyView {
   readonly deny: readonly EntriesPart[];
   readonly overrides: readonly EntriesPart[];
   readonly rules: readonly RuleView[];
+  /** Sentences about the policy in effect. Absent in answers of earlier versions. */
+  readonly description?: readonly PolicyPartText[];
   /** Rules that do not fit the policy, and have no effect. */
   readonly refused: readonly { readonly rule: string | null; readonly reason: string }[];
   readonly epoch: number;
@@ -125,6 +150,16 @@ export interface AuditEntryView extends Pick<
   readonly keyId: string | null;
   readonly before: AuditedRule | null;
   readonly after: AuditedRule | null;
+  /** Only for the action `rollback`, and not for rollbacks by earlier versions. */
+  readonly rollback?: RollbackReference;
+}
+
+/** The rollback that wrote an entry: the same for all of its entries. */
+export interface RollbackReference {
+  /** The rules are as they were after this entry. */
+  readonly to: number;
+  /** The newest entry when the rollback began. */
+  readonly from: number;
 }
 
 export interface AuditPage {
@@ -248,152 +283,4 @@ export interface SampleLine {
   readonly arrivals: readonly ArrivalRow[];
   readonly settlements?: readonly SettlementRow[];
   readonly hasOtherLimits?: true;
-}
-
-/** The steps that give limits. */
-export type LimitsStep =
-  | "key-rule-limits"
-  | "policy-rule-overrides"
-  | "configured-overrides"
-  | "policy-rule-limits"
-  | "configured-limits";
-
-/** The steps of a decision. */
-export type StepName =
-  | "mode"
-  | "policy-rule-deny"
-  | "policy-rule-allow"
-  | "configured-deny"
-  | "configured-allow"
-  | "missing-key"
-  | "ban"
-  | "key-rule-block"
-  | "key-rule-allow"
-  | LimitsStep;
-
-/** The result of one step. */
-export interface StepResult {
-  /**
-   * Null when it is unknown: only the id of the key is given, entries compare an attribute that is not given, or the
-   * key's object did not answer.
-   */
-  readonly matches: boolean | null;
-  /** The id of the runtime rule that matches; null for the configuration. */
-  readonly rule: string | null;
-  /** The position of the entry that matches, in its list or in its rule. */
-  readonly entry: number | null;
-}
-
-export interface ExplainedStep extends StepResult {
-  readonly step: StepName;
-  /** True for exactly one step. */
-  readonly decides: boolean;
-}
-
-/** A limit in effect for the key. */
-export interface ExplainedLimit extends Readonly<LimitDecision> {
-  /** The units that count now; null when the key's object did not answer. */
-  readonly used: number | null;
-  /** Units that are lent to isolates, which count as used. */
-  readonly lentUnits: number;
-  /** The terms that add up to `used`; null when the key's object did not answer. */
-  readonly account: UsageTerms | null;
-  /** The terms as a sentence. */
-  readonly sentence: string | null;
-}
-
-/** A runtime rule about this key or its policy. */
-export interface ExplainedRule {
-  readonly id: string;
-  readonly kind: string;
-  /** As in the rule; absent also when the control plane did not answer. */
-  readonly factor?: number;
-  /** Null when the rule does not expire. */
-  readonly expiresInMs: number | null;
-  /** `pending`: stored by the control plane, and not in effect yet. `orphan`: without effect. */
-  readonly state: "in-effect" | "pending" | "orphan";
-  /** Null when the control plane did not answer. */
-  readonly actor: string | null;
-  readonly note: string | null;
-}
-
-/** Reservations, or slices: units that are lent to isolates. */
-export interface ExplainedUnits {
-  readonly count: number;
-  readonly units: number;
-  readonly nextEndInMs: number | null;
-}
-
-type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-silent";
-
-/** The outcome that a request of cost 1 would have now, and the reasons. */
-export interface Explanation {
-  /** The partition key. */
-  readonly id: string;
-  readonly policy: string;
-  readonly mode: PolicyMode;
-  /** False when the request had only the id: the entries of lists and overrides are then not compared. */
-  readonly isKeyKnown: boolean;
-  /** Whether the key's object answered. If not, `onError` decides. */
-  readonly hasObjectAnswered: boolean;
-  readonly onError: FailureMode;
-  /** Unless it is `strict`, isolates decide some requests locally and report them to the object later. */
-  readonly consistency: Policy["consistency"]["kind"];
-  /** Whether a request of cost 1 is allowed, if no step with an unknown result matches. */
-  readonly allowed: boolean;
-  readonly reason: ExplainedReason;
-  /** 0 when allowed; null when waiting does not help. */
-  readonly retryAfterMs: number | null;
-  /** When the outcome or its reason next changes without any request or new rule; null for never. */
-  readonly nextChangeInMs: number | null;
-  readonly bannedForMs: number;
-  readonly steps: readonly ExplainedStep[];
-  /** The step that gives the limits. */
-  readonly limitsFrom: LimitsStep;
-  readonly limits: readonly ExplainedLimit[];
-  /** The same limits with all fields of their strategies; without the key's rules while the key's object does not answer. */
-  readonly limitsInEffect: readonly FullLimit[];
-  /** The limits that this key has when none of its own rules sets limits. */
-  readonly limitsWithoutKeyRules: readonly FullLimit[];
-  /** The newest first. */
-  readonly keyRules: readonly ExplainedRule[];
-  readonly policyRules: readonly ExplainedRule[];
-  readonly reservations: ExplainedUnits | null;
-  readonly slices: ExplainedUnits | null;
-  readonly versions: {
-    /** The policy rules of the isolate that answers; null without a control plane. */
-    readonly isolate: RulesVersion | null;
-    /** The policy rules that the control plane has; null when it did not answer. */
-    readonly controlPlane: RulesVersion | null;
-    /** The policy rules that the key's object has stored. */
-    readonly object: RulesVersion | null;
-    /** The key rules that the key's object has stored. */
-    readonly key: RulesVersion | null;
-  };
-  /** The explanation in words, by part. */
-  readonly lines: ExplanationLines;
-  /** The same words as lines of plain text. The first is the outcome. */
-  readonly text: readonly string[];
-}
-
-export interface ExplanationLines {
-  readonly outcome: string;
-  /** The totals of the limits that decide, such as "62 of 60 in the last minute."; null where no limit decides. */
-  readonly usage: string | null;
-  readonly nextChange: string;
-  /** A ban, reservations and slices. */
-  readonly open: readonly string[];
-  /** The source of the limits, such as "a policy rule". */
-  readonly limitsFrom: string;
-  /** The source of the limits that the key has when none of its own rules sets limits. */
-  readonly limitsWithoutKeyRulesFrom: string;
-  /** The arithmetic of each limit, without the total if `usage` has it. */
-  readonly limits: readonly NamedLine[];
-  /** The result of each step. */
-  readonly steps: readonly NamedLine[];
-}
-
-export interface NamedLine {
-  readonly name: string;
-  readonly text: string;
 }

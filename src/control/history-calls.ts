@@ -8,6 +8,14 @@ export interface Rollback {
   readonly note: string | null;
 }
 
+/** Identifies a rollback. */
+export interface RollbackEnds {
+  /** The entry whose state it restores. */
+  readonly toSeq: number;
+  /** The last entry when it began. */
+  readonly untilSeq: number;
+}
+
 /** The progress of a rollback. A long rollback continues after its caller has got the answer. */
 export interface RollbackProgress extends Rollback {
   /** A failed rollback has changed nothing, because the rules of a policy would be too large. */

@@ -5,7 +5,7 @@
 import type { ObjectSettings } from "../policy/placement.ts";
 import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
-import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
+import type { Rollback, RollbackEnds, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
 import type { DenialBatch, DenialsQuery, LoggedDenials } from "./denial-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "./statistics-calls.ts";
 import type { CountedKey } from "./space-saving.ts";
@@ -256,6 +256,8 @@ export interface AuditEntry {
   readonly before: Rule | null;
   readonly after: Rule | null;
   readonly note: string | null;
+  /** Only for the action `rollback`. Absent in entries of earlier versions. */
+  readonly rollback?: RollbackEnds;
 }
 
 export interface Done<Value> {

@@ -9,7 +9,7 @@
 import { mostRulesBytes } from "../../policy/read-runtime-rules.ts";
 import { type Clock, sleep } from "../../limiter/clock.ts";
 import type { Changed, Rule } from "../protocol.ts";
-import type { Rollback, RollbackProgress } from "../history-calls.ts";
+import type { Rollback, RollbackEnds, RollbackProgress } from "../history-calls.ts";
 import type { AuditLog } from "./audit-log.ts";
 import type { Meta } from "./storage.ts";
 import type { RuleBook } from "./rule-book.ts";
@@ -27,10 +27,7 @@ const alarmMs = 2_000;
 /** The most restored rules that an answer contains. */
 const mostAnswered = 100;
 
-interface Job extends RollbackProgress {
-  /** The last entry when the rollback began. */
-  readonly untilSeq: number;
-}
+interface Job extends RollbackProgress, RollbackEnds {}
 
 /** A rollback, and what it has done. */
 interface RollbackRun {

@@ -18,7 +18,7 @@ import type {
   RuleInput,
   RuleReplacement,
 } from "../protocol.ts";
-import type { Rollback, Undo, Undone } from "../history-calls.ts";
+import type { Rollback, RollbackEnds, Undo, Undone } from "../history-calls.ts";
 import { AuditLog } from "./audit-log.ts";
 import { allPlacements, IdempotencyKeys, isRuleLive, Refused, RuleTable, type SetName } from "./rule-table.ts";
 import type { ControlStorage, Meta } from "./storage.ts";
@@ -35,7 +35,7 @@ export interface Edited<Value> {
 }
 
 /** Why a rule changes, for its audit entry. */
-interface Reason extends Pick<AuditEntry, "action" | "note"> {
+interface Reason extends Pick<AuditEntry, "action" | "note" | "rollback"> {
   readonly actor: Actor;
   readonly nowMs: number;
 }
@@ -199,11 +199,11 @@ export class RuleBook {
    */
   restore(
     changes: readonly RuleHistory[],
-    { actor, note }: Pick<Rollback, "actor" | "note">,
+    { actor, note, toSeq, untilSeq }: Pick<Rollback, "actor" | "note"> & RollbackEnds,
     nowMs: number,
   ): Edited<{ readonly restored: readonly Rule[]; readonly count: number }> {
     return this.#edit(() => {
-      const reason: Reason = { actor, action: "rollback", note, nowMs };
+      const reason: Reason = { actor, action: "rollback", note, nowMs, rollback: { toSeq, untilSeq } };
       const { lastSeq } = this.audit;
       const restored = changes.flatMap(({ id, first, last }) => {
         const before = this.audit.entry(first)?.before ?? null;
@@ -344,10 +344,11 @@ export class RuleBook {
   }
 
   #append(seq: number, before: Rule | null, after: Rule | null, reason: Reason): void {
-    const { actor, action, note, nowMs } = reason;
+    const { actor, action, note, nowMs, rollback } = reason;
     const { id = null, policy = null, key = null } = after ?? before ?? {};
-    const { name, via } = actor;
-    this.audit.append({ seq, atMs: nowMs, actor: name, via, action, policy, key, rule: id, before, after, note });
+    const by = { atMs: nowMs, actor: actor.name, via: actor.via };
+    const change = { policy, key, rule: id, before, after };
+    this.audit.append({ seq, ...by, action, ...change, note, ...(rollback !== undefined && { rollback }) });
   }
 }
 

@@ -93,8 +93,18 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await button(dialog, "Roll back").click();
     await dialog.waitFor({ state: "hidden" });
     expect(await rules("back")).toEqual(then);
-    await undoButton(page, "Rolled back").click();
-    await expect.poll(() => rules("back")).toEqual(now);
+    // All changes of the rollback are one entry, which can be undone as a whole.
+    const entry = entryWith(page, `operator (by token) rolled back to the state after entry ${to}: 3 changes.`);
+    await entry.waitFor();
+    await entry.getByText("3 changes", { exact: true }).click();
+    expect(await entry.getByRole("listitem").count()).toBe(3);
+    expect(await axeViolations(page)).toEqual([]);
+    await entry.getByRole("button", { name: /^Undo the rollback/ }).click();
+    await button(page.getByRole("dialog"), "Roll back").click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await rules("back")).toEqual(now);
+    await undoButton(page, "Rolled back").first().click();
+    await expect.poll(() => rules("back")).toEqual(then);
   });
 
   it("a long rollback shows its progress in the dialog, which closes when the rollback has ended", async () => {
@@ -273,6 +283,8 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
       await called(site.worker, "PATCH", "/policies/links", { mode: "off", note: theme });
       const page = await site.open(`audit?seq=${await seqNow()}`, { theme, width });
       await entryWith(page, `(${theme})`).waitFor();
+      const { height = 0 } = (await page.locator(".entry:not([aria-current])").first().boundingBox()) ?? {};
+      expect(height).toBeLessThanOrEqual(width > 1_000 ? 80 : 200);
       expect(await axeViolations(page)).toEqual([]);
       expect(await horizontalOverflow(page)).toBe(0);
       await page

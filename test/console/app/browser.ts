@@ -47,6 +47,8 @@ export interface PageOptions {
   readonly theme?: "light" | "dark";
   readonly reducedMotion?: boolean;
   readonly forcedColors?: boolean;
+  /** Whether the device is a phone with a touch screen. */
+  readonly isPhone?: boolean;
 }
 
 const patienceMs = 15_000;
@@ -59,6 +61,7 @@ const contextOptions = (options: PageOptions): BrowserContextOptions => ({
   colorScheme: options.theme ?? "light",
   reducedMotion: options.reducedMotion === true ? "reduce" : "no-preference",
   forcedColors: options.forcedColors === true ? "active" : "none",
+  ...(options.isPhone === true && { hasTouch: true, isMobile: true }),
 });
 
 export interface OpenedPage {

@@ -9,7 +9,7 @@ import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has its own policy, which allows each address 2 requests an hour. */
-const names = "dry typed lists both merged lost keyboard links halved sampled".split(" ");
+const names = "dry typed lists both merged lost keyboard links halved sampled listed counted".split(" ");
 const policies = names.map((name) => ({
   name,
   match: { path: `/${name}` },
@@ -17,7 +17,8 @@ const policies = names.map((name) => ({
   limits: name === "halved" ? "6/hour" : "2/hour",
 }));
 
-const card = (page: Page, name: string): Locator => page.getByRole("article", { name: `Policy ${name}`, exact: true });
+const row = (page: Page, name: string): Locator =>
+  page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
 const part = (page: Page, name: string): Locator => page.getByRole("region", { name, exact: true });
 const button = (within: Page | Locator, name: string): Locator => within.getByRole("button", { name, exact: true });
 const undoButton = (page: Page, text: string): Locator =>
@@ -31,9 +32,10 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
   it("a dry run takes effect on traffic, its numbers appear next to the switch, and undo enforces the limits again", async () => {
     await Promise.all([status("dry"), status("dry")]);
     expect(await status("dry")).toBe(429);
-    const page = await site.open("policies");
-    await card(page, "dry").getByText("3 requests in the last hour, 1 (33 %) denied.").waitFor();
-    await button(card(page, "dry"), "dry-run").click();
+    const page = await site.open("policies?name=dry");
+    const mode = part(page, "Mode");
+    await mode.getByText("3 requests in the last hour, 1 (33 %) denied.").waitFor();
+    await button(mode, "dry-run").click();
     const dialog = page.getByRole("dialog", { name: "Set the mode of dry to dry-run" });
     const effect = dialog.getByRole("region", { name: "Effect" });
     const states = effect.getByRole("definition");
@@ -46,12 +48,8 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(dialog, "Set to dry-run").click();
     await dialog.waitFor({ state: "hidden" });
     await expect.poll(() => status("dry")).toBe(200);
-    await card(page, "dry")
-      .getByText(/by operator, 59 min/)
-      .waitFor();
-    await card(page, "dry")
-      .getByText(/[1-9]\d* (requests? |\(\d+ %\) )would have been denied/)
-      .waitFor();
+    await mode.getByText(/from a rule by operator, 59 min/).waitFor();
+    await mode.getByText(/[1-9]\d* (requests? |\(\d+ %\) )would have been denied/).waitFor();
     await undoButton(page, "Policy dry: mode dry-run.").click();
     await expect.poll(() => status("dry")).toBe(429);
     expect(await rulesOf(site.worker, "dry")).toEqual([]);
@@ -88,16 +86,17 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await field.fill('[{"limit": 50, "window": "1m"}]');
     await dialog.getByText("50 per minute, sliding-window-counter", { exact: true }).waitFor();
     await button(dialog, "Change the limits").click();
-    await part(page, "Limits").getByText("50 per minute, sliding-window-counter").waitFor();
+    await part(page, "Limits").getByText("At most 50 requests per minute (sliding-window-counter)").waitFor();
     const statuses = await Promise.all(Array.from({ length: 9 }, () => status("typed")));
     expect(statuses.filter((each) => each === 200)).toHaveLength(9);
     await undoButton(page, "Limits of policy typed: 50 per minute").click();
     await expect.poll(() => rulesOf(site.worker, "typed")).toEqual(before);
     // A dialog that opens before the page has read the undo would be refused.
-    await part(page, "Limits").getByText("3 per hour, sliding-window-counter").waitFor();
+    await part(page, "Limits").getByText("At most 3 requests per hour (sliding-window-counter)").waitFor();
     await button(part(page, "Limits"), "Use the configured limits again").click();
     await button(page.getByRole("dialog"), "Use the configuration").click();
-    await part(page, "Limits").getByText("from the configuration").waitFor();
+    await part(page, "Limits").getByText("At most 2 requests per hour").waitFor();
+    expect(await part(page, "Limits").getByText("from a rule").count()).toBe(0);
     expect(await rulesOf(site.worker, "typed")).toEqual([]);
   });
 
@@ -128,9 +127,38 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     const before = await rulesOf(site.worker, "lists");
     await button(deny, "Remove: 1 deny entry: 198.51.100.0/24").click();
     await button(page.getByRole("dialog"), "Remove the rule").click();
-    await deny.getByText("There are no entries.").waitFor();
+    await deny.getByText("There are no deny entries.").waitFor();
     await undoButton(page, "Removed the rule").click();
     await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
+  });
+
+  it("the list shows each policy with its mode, limits, denials of the last hour and rules, and names the source of what a rule changed", async () => {
+    await called(site.worker, "PATCH", "/policies/listed", { mode: "dry-run", for: "2h" });
+    await Promise.all([status("counted"), status("counted"), status("counted"), status("counted")]);
+    const page = await site.open("policies");
+    const cells = (name: string): Promise<string[]> => row(page, name).getByRole("cell").allInnerTexts();
+    await row(page, "counted").getByText("2 (50 %)").waitFor();
+    const shownCells = (await cells("counted")).join(" | ");
+    expect(shownCells).toBe("counted | enforce | 2 per hour, sliding-window-counter | 4 | 2 (50 %) | none");
+    expect((await cells("listed"))[1]).toMatch(/^dry-run from a rule by operator, 1 h 59 min/);
+    expect((await cells("listed")).at(-1)).toBe("1 rule");
+    expect(await page.getByText("from the configuration").count()).toBe(0);
+    await button(page, "Denied").click();
+    const denials = (await page.locator('td[data-title="Denied"]').allInnerTexts()).map((text) =>
+      Number.parseInt(text, 10),
+    );
+    expect(denials).toEqual(denials.toSorted((one, other) => other - one));
+    expect(await axeViolations(page)).toEqual([]);
+    await row(page, "counted").getByRole("link", { name: "counted", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Policy counted" }).waitFor();
+  });
+
+  it("the page of a policy says what it does, from the requests that it matches to the answer of a denial", async () => {
+    const page = await site.open("policies?name=links");
+    await part(page, "Requests").getByText("The policy applies to all requests with the path /links.").waitFor();
+    const titles = await page.locator(".described > section > h2").allInnerTexts();
+    expect(titles.slice(0, 5)).toEqual(["Mode", "Requests", "Key", "Deny entries", "Allow entries"]);
+    expect(titles.at(-1)).toBe("Answer to a denied request");
   });
 
   it("a change by another operator appears in the open dialog, and a refused confirmation keeps the typed text and is sent again only when the operator accepts the newer state", async () => {
@@ -334,8 +362,9 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
 
   it("a read-only operator sees what is in effect, and no buttons that change it", async () => {
     const page = await site.open("policies", { token: tokens.reader });
-    await card(page, "links").getByText("2 per hour").waitFor();
-    expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
+    await row(page, "links").getByText("2 per hour").waitFor();
+    // The headings of the table sort it.
+    expect(await page.locator("main button:not(.sort)").count()).toBe(0);
     await page.getByRole("link", { name: "links", exact: true }).click();
     await page.getByRole("heading", { name: "Policy links" }).waitFor();
     expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
@@ -345,13 +374,10 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await called(site.worker, "PATCH", "/policies/links", { mode: "dry-run", for: "1h" });
     const page = await site.open("policies?name=gone");
     await page.getByText("The configuration has no policy gone.").waitFor();
-    // The configuration cannot change while the page is open, so the test replaces the real answer by one in which the
-    // configuration refuses the rule.
     const real = await called<{ policies: PolicyView[] }>(site.worker, "GET", "/policies");
-    const changed = real.policies.map((policy) => ({
-      ...policy,
-      refused: policy.rules.map(({ id }) => ({ rule: id, reason: "mode: expected another" })),
-    }));
+    const refusedOf = ({ rules }: PolicyView) =>
+      rules.map(({ id }) => ({ rule: id, reason: "mode: expected another" }));
+    const changed = real.policies.map((policy) => ({ ...policy, refused: refusedOf(policy) }));
     await page.route("**/api/policies", (route) => route.fulfill({ json: { policies: changed } }));
     await page.goto(`${site.worker.consoleUrl}policies?name=links`);
     await page.getByText("A rule has no effect").waitFor();

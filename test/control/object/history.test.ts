@@ -287,6 +287,25 @@ describe("rollback", () => {
     expect(added).toMatchObject({ action: "rollback", note: "undo", after: null });
   });
 
+  it("all audit entries of a rollback name the same rollback, and those of another one name another", async () => {
+    const plane = new TestPlane();
+    const first = await plane.created(mode("off"));
+    await plane.created(keyRule());
+    await plane.control.deleteRule({ id: first.id, revision: 1, actor, note: null });
+    await rollback(plane, 1);
+    await rollback(plane, 3);
+    const named = plane.control.audit({ limit: 10 }).items.map(({ seq, rollback: ends }) => [seq, ends]);
+    expect(named).toEqual([
+      [7, { toSeq: 3, untilSeq: 5 }],
+      [6, { toSeq: 3, untilSeq: 5 }],
+      [5, { toSeq: 1, untilSeq: 3 }],
+      [4, { toSeq: 1, untilSeq: 3 }],
+      [3, undefined],
+      [2, undefined],
+      [1, undefined],
+    ]);
+  });
+
   it("a rollback can be undone by another rollback", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));

@@ -8,12 +8,20 @@ import type { AuditEntryView } from "../../../admin/wire.ts";
 import { second } from "../parts/count-down.tsx";
 import { Empty } from "../parts/notice.tsx";
 import { hrefOf, replaceQuery } from "../shell/route.ts";
-import { differences, entryWindow, firstAround, newerFirst, olderFirst } from "./shown-entries.ts";
+import {
+  differences,
+  type EntryGroup,
+  entryWindow,
+  firstAround,
+  groupsOf,
+  newerFirst,
+  olderFirst,
+} from "./shown-entries.ts";
 import type { History, UndoOption } from "./history.ts";
 import type { LoadedEntries } from "./loaded-entries.ts";
 import { UndoDialog } from "./dialogs.tsx";
 import { changeText } from "../parts/rule-text.ts";
-import { instantText, shortId } from "../parts/text.ts";
+import { countOf, instantText, shortId } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
 
 /** Ignores the failure, because `problem` shows it. The next change or click reads again. */
@@ -101,16 +109,16 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
     element.scrollIntoView({ block: "center" });
     element.focus({ preventScroll: true });
   });
+  const optionOf = (entry: AuditEntryView): UndoOption | null => (canChange ? history.undoOption(entry, nowMs) : null);
   return (
     <>
       <ol ref={list} class="plain" aria-label="Audit entries">
-        {rows.map((entry) => (
+        {groupsOf(rows).map((group) => (
           <Entry
-            key={entry.seq}
-            {...{ entry, history }}
-            isNamed={entry.seq === named}
-            option={canChange ? history.undoOption(entry, nowMs) : null}
-            onUndo={() => setUndone(entry)}
+            key={group[0].seq}
+            {...{ group, history, optionOf }}
+            isNamed={group.some(({ seq }) => seq === named)}
+            onUndo={setUndone}
           />
         ))}
       </ol>
@@ -122,89 +130,170 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
 }
 
 interface EntryProps {
-  readonly entry: AuditEntryView;
+  readonly group: EntryGroup;
   readonly history: History;
-  /** Null when newer entries are unknown, so that this one allows neither an undo nor a rollback. */
-  readonly option: UndoOption | null;
-  /** Whether the address names this entry. */
+  /** Null when newer entries are unknown, so that an entry allows neither an undo nor a rollback. */
+  readonly optionOf: (entry: AuditEntryView) => UndoOption | null;
+  /** Whether the address names an entry of the group. */
   readonly isNamed: boolean;
-  readonly onUndo: () => void;
+  readonly onUndo: (entry: AuditEntryView) => void;
 }
 
 function Entry(props: EntryProps) {
-  const { entry, history, option, isNamed } = props;
-  const { seq, at, actor, via } = entry;
-  const rows = useMemo(() => differences(entry), [entry]);
+  const { group, history, optionOf, isNamed } = props;
+  const [entry, ...others] = group;
   const undone = history.undoneBy(entry);
+  const option = may("write") ? optionOf(entry) : null;
   return (
     <li class="card entry" tabIndex={-1} {...(isNamed && { "aria-current": "true" as const })}>
-      <p class="dim">
-        <a href={hrefOf("audit", { seq })}>Entry {seq}</a>, <time dateTime={at}>{instantText(at)}</time>
-      </p>
       <p>
-        <strong>{actor}</strong>
-        {via !== "system" && <span class="dim"> (by {viaNames[via]})</span>} {changeText(entry)}.
+        <span class="dim">
+          <EntryLink entry={entry} />, <time dateTime={entry.at}>{instantText(entry.at)}</time>
+        </span>{" "}
+        <strong>{entry.actor}</strong>
+        {entry.via !== "system" && <span class="dim"> (by {viaNames[entry.via]})</span>}{" "}
+        {others.length === 0 ? changeText(entry) : rollbackText(group)}.
+        {undone !== null && (
+          <>
+            {" "}
+            This undoes <EntryLink entry={undone} isWithin />: {undone.actor} {changeText(undone)}.
+          </>
+        )}
       </p>
-      {undone !== null && (
-        <p>
-          This undoes <a href={hrefOf("audit", { seq: undone.seq })}>entry {undone.seq}</a>: {undone.actor}{" "}
-          {changeText(undone)}.
-        </p>
+      {others.length === 0 ? (
+        <>
+          <Links entry={entry} />
+          <Differences entry={entry} isOpen={isNamed} />
+          {option !== null && <EntryActions entry={entry} {...{ history, option }} onUndo={props.onUndo} />}
+        </>
+      ) : (
+        <>
+          <RolledBack {...props} />
+          {option !== null && <RollbackActions group={group} history={history} />}
+        </>
       )}
-      <Links entry={entry} />
-      {rows.length > 0 && (
-        <details open={isNamed}>
-          <summary>Before and after</summary>
-          <dl class="differences">
-            {rows.map(({ field, before, after }) => (
-              <Fragment key={field}>
-                <dt>{field}</dt>
-                <dd>
-                  {before !== "" && <del>{before}</del>} {after !== "" && <ins>{after}</ins>}
-                </dd>
-              </Fragment>
-            ))}
-          </dl>
-        </details>
-      )}
-      {option !== null && may("write") && <EntryActions {...props} option={option} />}
     </li>
   );
 }
 
-function EntryActions({ entry: { seq }, history, option, onUndo }: EntryProps & { readonly option: UndoOption }) {
+const EntryLink = ({
+  entry: { seq },
+  isWithin = false,
+}: {
+  readonly entry: AuditEntryView;
+  /** Whether the link is within a sentence. */
+  readonly isWithin?: boolean;
+}) => (
+  <a href={hrefOf("audit", { seq })}>
+    {isWithin ? "entry" : "Entry"} {seq}
+  </a>
+);
+
+function rollbackText([{ rollback, note }, ...others]: EntryGroup): string {
+  const { to = 0 } = rollback ?? {};
+  const state = to === 0 ? "the state before the first change" : `the state after entry ${to}`;
+  return `rolled back to ${state}: ${countOf(others.length + 1, "change")}${note === null ? "" : ` (${note})`}`;
+}
+
+function Differences({ entry, isOpen }: { readonly entry: AuditEntryView; readonly isOpen: boolean }) {
+  const rows = useMemo(() => differences(entry), [entry]);
+  if (rows.length === 0) return null;
   return (
-    <p class="row">
+    <details open={isOpen}>
+      <summary>Before and after</summary>
+      <dl class="differences">
+        {rows.map(({ field, before, after }) => (
+          <Fragment key={field}>
+            <dt>{field}</dt>
+            <dd>
+              {before !== "" && <del>{before}</del>} {after !== "" && <ins>{after}</ins>}
+            </dd>
+          </Fragment>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
+/** The rules that one rollback has changed. */
+const RolledBack = ({ group, isNamed, optionOf, onUndo }: EntryProps) => (
+  <details open={isNamed}>
+    <summary>{countOf(group.length, "change")}</summary>
+    <ul class="rolled-back">
+      {group.map((entry) => {
+        const option = may("write") ? optionOf(entry) : null;
+        return (
+          <li key={entry.seq}>
+            <EntryLink entry={entry} /> {changeText(entry)}. <Links entry={entry} />{" "}
+            {option !== null && "step" in option && <UndoButton entry={entry} onUndo={onUndo} />}
+          </li>
+        );
+      })}
+    </ul>
+  </details>
+);
+
+type UndoProps = Pick<EntryProps, "onUndo"> & { readonly entry: AuditEntryView };
+
+const UndoButton = ({ entry, onUndo }: UndoProps) => (
+  <button type="button" aria-label={`Undo entry ${entry.seq}`} onClick={() => onUndo(entry)}>
+    Undo
+  </button>
+);
+
+interface EntryActionsProps extends UndoProps {
+  readonly history: History;
+  readonly option: UndoOption;
+}
+
+function EntryActions({ entry, history, option, onUndo }: EntryActionsProps) {
+  return (
+    <div class="row actions">
       {"step" in option ? (
-        <button type="button" aria-label={`Undo entry ${seq}`} onClick={onUndo}>
-          Undo
-        </button>
+        <UndoButton entry={entry} onUndo={onUndo} />
       ) : (
         <span class="hint">Cannot be undone by itself: {option.obstacle}.</span>
       )}
-      {seq === history.newest ? (
-        <span class="hint">The newest entry: the rules are as it left them.</span>
-      ) : (
-        <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={() => replaceQuery({ to: seq })}>
-          Roll back to here
-        </button>
-      )}
-    </p>
+      <RollbackButton seq={entry.seq} history={history} />
+    </div>
   );
 }
+
+/** A rollback is undone as a whole by another one, to the entry before it. */
+const RollbackActions = ({ group: [newest], history }: Pick<EntryProps, "group" | "history">) => (
+  <div class="row actions">
+    <button
+      type="button"
+      aria-label={`Undo the rollback: entry ${newest.seq}`}
+      onClick={() => replaceQuery({ to: newest.rollback?.from })}
+    >
+      Undo the rollback
+    </button>
+    <RollbackButton seq={newest.seq} history={history} />
+  </div>
+);
+
+const RollbackButton = ({ seq, history }: { readonly seq: number; readonly history: History }) =>
+  seq === history.newest ? (
+    <span class="hint">The newest entry: the rules are as it left them.</span>
+  ) : (
+    <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={() => replaceQuery({ to: seq })}>
+      Roll back to here
+    </button>
+  );
 
 const viaNames = { token: "token", access: "Cloudflare Access" } as const;
 
 function Links({ entry: { policy, keyId } }: { readonly entry: AuditEntryView }) {
   if (policy === null) return null;
   return (
-    <p class="row">
+    <span class="row links-of-entry">
       <a href={hrefOf("policies", { name: policy })}>Policy {policy}</a>
       {keyId !== null && (
         <a href={hrefOf("keys", { policy, id: keyId })} title={keyId}>
           Key <span class="id">{shortId(keyId)}</span>
         </a>
       )}
-    </p>
+    </span>
   );
 }

@@ -132,30 +132,51 @@ export interface TailFilter {
   readonly key: string;
 }
 
-export interface TailRow extends TailEntryView {
-  /** From 1, in the order of arrival. */
-  readonly number: number;
+/** The denials of one key by one policy, with the same outcome. */
+interface CountedOutcome {
+  readonly outcome: OutcomeName;
+  readonly count: number;
+  /** How many of them arrived while paused. */
+  readonly waiting: number;
+  readonly newest: TailEntryView;
 }
 
-export const mostDenials = 500;
+/** The denials of one key by one policy. */
+export interface TailRow extends Pick<TailEntryView, "policy" | "key"> {
+  /** The place of the row: from 1, in the order in which rows appeared. It stays when the row counts further denials. */
+  readonly number: number;
+  /** The outcome of the newest denial is first. */
+  readonly outcomes: readonly [CountedOutcome, ...CountedOutcome[]];
+}
 
-export const isListed = (entry: TailEntryView, { policy, outcome, key }: TailFilter): boolean =>
-  (policy === null || entry.policy === policy) &&
-  (outcome === null || entry.outcome === outcome) &&
-  entry.key.startsWith(key);
+export const mostKeys = 500;
 
-/** The newest denials that match the filter, in bounded memory. */
+export const denialsOf = ({ outcomes }: TailRow): number => outcomes.reduce((sum, { count }) => sum + count, 0);
+
+const isListed = ({ policy, key }: Pick<TailEntryView, "policy" | "key">, filter: TailFilter): boolean =>
+  (filter.policy === null || policy === filter.policy) && key.startsWith(filter.key);
+
+/** The row without what the filter hides; null when the filter hides all of it. */
+function filtered(row: TailRow, filter: TailFilter): TailRow | null {
+  const [first, ...others] = row.outcomes.filter(
+    ({ outcome }) => filter.outcome === null || outcome === filter.outcome,
+  );
+  return first === undefined || !isListed(row, filter) ? null : { ...row, outcomes: [first, ...others] };
+}
+
+/** The rows of the keys that were denied last, in bounded memory. */
 export class TailLog {
   /** The number of all denials that have arrived. */
   received = 0;
-  /** The shown denials, the newest first. They do not change while paused. */
+  /** The shown rows, the newest first. They do not change while paused. */
   rows: readonly TailRow[] = [];
-  /** The denials that arrived while paused, the newest first. */
-  waiting: readonly TailRow[] = [];
-  /** The number of matching denials that arrived while paused, including those that were not kept. */
+  /** The number of matching denials that arrived while paused. */
   waitingCount = 0;
   isPaused = false;
   #filter: TailFilter;
+  #lastNumber = 0;
+  /** By policy and key, the key that was denied last at the end. */
+  #byKey = new Map<string, TailRow>();
 
   constructor(filter: TailFilter) {
     this.#filter = filter;
@@ -163,15 +184,12 @@ export class TailLog {
 
   /** Keeps only matching denials, so that a flood under one policy does not push out the rows of another. */
   add(entries: readonly TailEntryView[]): void {
-    const numbered = entries.map((entry, index) => ({ ...entry, number: this.received + index + 1 }));
     this.received += entries.length;
-    const matching = numbered.filter((entry) => isListed(entry, this.#filter));
-    if (this.isPaused) {
-      this.waitingCount += matching.length;
-      this.waiting = newest(matching, this.waiting);
-    } else {
-      this.rows = newest(matching, this.rows);
+    const { outcome } = this.#filter;
+    for (const entry of entries) {
+      if (isListed(entry, this.#filter) && (outcome === null || entry.outcome === outcome)) this.#count(entry);
     }
+    this.#show();
   }
 
   pause(): void {
@@ -180,23 +198,56 @@ export class TailLog {
 
   resume(): void {
     this.isPaused = false;
-    this.rows = [...this.waiting, ...this.rows].slice(0, mostDenials);
-    this.waiting = [];
+    for (const [name, row] of this.#byKey) {
+      const [first, ...others] = row.outcomes;
+      const outcomes = [seen(first), ...others.map(seen)] as const;
+      this.#byKey.set(name, { ...row, outcomes });
+    }
     this.waitingCount = 0;
+    this.#show();
   }
 
-  /** Removes the rows that do not match. Rows that an earlier filter removed do not come back. */
+  /** Removes the denials that do not match. Those that an earlier filter removed do not come back. */
   filter(filter: TailFilter): void {
     this.#filter = filter;
-    this.rows = this.rows.filter((row) => isListed(row, filter));
-    this.waiting = this.waiting.filter((row) => isListed(row, filter));
-    this.waitingCount = this.waiting.length;
+    const kept = [...this.#byKey].flatMap(([name, row]) => {
+      const left = filtered(row, filter);
+      return left === null ? [] : [[name, left] as const];
+    });
+    this.#byKey = new Map(kept);
+    this.rows = this.rows.flatMap((row) => filtered(row, filter) ?? []);
+    this.waitingCount = kept.flatMap(([, { outcomes }]) => outcomes).reduce((sum, { waiting }) => sum + waiting, 0);
+    this.#show();
+  }
+
+  #count(entry: TailEntryView): void {
+    const { policy, key, outcome } = entry;
+    const name = `${policy} ${key}`;
+    const known = this.#byKey.get(name);
+    if (known === undefined) this.#lastNumber += 1;
+    const same = known?.outcomes.find((each) => each.outcome === outcome);
+    const others = known?.outcomes.filter((each) => each !== same) ?? [];
+    const waiting = this.isPaused ? 1 : 0;
+    this.waitingCount += waiting;
+    const counted: CountedOutcome = {
+      outcome,
+      count: (same?.count ?? 0) + 1,
+      waiting: (same?.waiting ?? 0) + waiting,
+      newest: entry,
+    };
+    this.#byKey.delete(name);
+    this.#byKey.set(name, { policy, key, number: known?.number ?? this.#lastNumber, outcomes: [counted, ...others] });
+    if (this.#byKey.size <= mostKeys) return;
+    const [oldest = ""] = this.#byKey.keys();
+    this.#byKey.delete(oldest);
+  }
+
+  #show(): void {
+    if (!this.isPaused) this.rows = [...this.#byKey.values()].toSorted((one, other) => other.number - one.number);
   }
 }
 
-/** A message has denials of several moments, and messages of isolates overlap: rows have the order of arrival. */
-const newest = (added: readonly TailRow[], rows: readonly TailRow[]): readonly TailRow[] =>
-  added.length === 0 ? rows : [...added.toReversed(), ...rows].slice(0, mostDenials);
+const seen = (counted: CountedOutcome): CountedOutcome => ({ ...counted, waiting: 0 });
 
 /** The connection of the view, and what is shown of its log. */
 export class LiveTail {

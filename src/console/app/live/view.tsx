@@ -8,15 +8,15 @@ import { Empty, Failure } from "../parts/notice.tsx";
 import { durationText, numberText, shortId, timeText } from "../parts/text.ts";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./live.css";
-import { LiveTail, mostDenials, type TailFilter, type TailRow } from "./tail.ts";
-import { type Column, Table } from "../parts/table.tsx";
+import { denialsOf, LiveTail, mostKeys, type TailFilter, type TailRow } from "./tail.ts";
+import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { Input, SelectField } from "../parts/fields.tsx";
 
 const policiesPauseMs = 60_000;
 /** How often screen readers hear the number of denials. */
 const announcedMs = 10_000;
 
-const outcomes = [
+const knownOutcomes = [
   "denied",
   "banned",
   "blocked",
@@ -36,12 +36,13 @@ export function LiveView() {
     return () => tail.stop();
   }, [tail]);
   return (
-    <section>
+    <section class="live">
       <h1>Live</h1>
       <p class="hint">
-        Denials about a second after they happen. This is a sample: at most 20 denials a second of each isolate, and at
-        most {mostDenials} are shown. The <a href="./">overview</a> counts all of them, and{" "}
-        <a href={hrefOf("denied")}>Denied</a> shows those of the last 24 hours.
+        Keys about a second after they are denied, with one row for each key and policy. Counts are of a sample, since
+        this page opened: at most 20 denials a second of each isolate, and the {mostKeys} keys that were denied last.
+        The <a href="./">overview</a> counts all denials, and <a href={hrefOf("denied")}>Denied</a> shows those of the
+        last 24 hours.
       </p>
       <Filters filter={filter} />
       <div class="row live-state">
@@ -56,7 +57,7 @@ export function LiveView() {
 
 const filterOf = (query: URLSearchParams): TailFilter => ({
   policy: query.get("policy"),
-  outcome: outcomes.find((each) => each === query.get("outcome")) ?? null,
+  outcome: knownOutcomes.find((each) => each === query.get("outcome")) ?? null,
   key: query.get("id") ?? "",
 });
 
@@ -74,7 +75,7 @@ function Filters({ filter: { policy, outcome, key } }: { readonly filter: TailFi
       <SelectField
         label="Outcome"
         value={outcome ?? ""}
-        options={[["", "All outcomes"], ...outcomes]}
+        options={[["", "All outcomes"], ...knownOutcomes]}
         onChange={(chosen) => replaceQuery({ outcome: chosen })}
       />
       <Input
@@ -127,7 +128,7 @@ function Denials({ tail }: TailProps) {
   if (rows.length > 0)
     return (
       <div class="card">
-        <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
+        <Table caption="Denied keys, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
       </div>
     );
   if (tail.connection.state.value !== "connected") return null;
@@ -167,13 +168,12 @@ const outcomeClasses: Readonly<Partial<Record<OutcomeName, string>>> = {
   "dry-run-denied": "warning",
 };
 
+const newestOf = ({ outcomes: [{ newest }] }: TailRow): TailRow["outcomes"][0]["newest"] => newest;
+
 const columns: readonly Column<TailRow>[] = [
-  { title: "Time", cell: ({ atMs }) => timeText(atMs) },
+  { title: "Last", cell: (row) => timeText(newestOf(row).atMs), sortBy: (row) => newestOf(row).atMs },
   { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
-  {
-    title: "Outcome",
-    cell: ({ outcome }) => <span class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>{outcome}</span>,
-  },
+  { title: "Outcome", cell: (row) => <Outcomes row={row} /> },
   {
     title: "Key",
     cell: ({ policy, key }) => (
@@ -182,12 +182,28 @@ const columns: readonly Column<TailRow>[] = [
       </a>
     ),
   },
-  { title: "Limits", cell: ({ violated }) => violated.join(", ") },
+  numberColumn("Denials", denialsOf),
+  { title: "Limits", cell: (row) => newestOf(row).violated.join(", ") },
   {
     title: "Retry after",
-    cell: ({ retryAfterMs }) => (retryAfterMs === null ? "–" : durationText(retryAfterMs)),
+    cell: (row) => {
+      const { retryAfterMs } = newestOf(row);
+      return retryAfterMs === null ? "–" : durationText(retryAfterMs);
+    },
     isNumber: true,
   },
-  { title: "Cost", cell: ({ cost }) => numberText(cost), isNumber: true },
-  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
+  { title: "Cost", cell: (row) => numberText(newestOf(row).cost), isNumber: true },
+  { title: "Data center", cell: (row) => newestOf(row).colo || "–" },
 ];
+
+/** The outcome of the newest denial is first. Counts are shown where the outcomes of a key differ. */
+const Outcomes = ({ row: { outcomes } }: { readonly row: TailRow }) => (
+  <span class="outcomes">
+    {outcomes.map(({ outcome, count }) => (
+      <span key={outcome} class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>
+        {outcome}
+        {outcomes.length > 1 && ` ${numberText(count)}`}
+      </span>
+    ))}
+  </span>
+);

@@ -26,9 +26,10 @@ export function sourceText(policy: PolicyView, sourced: SourceOf): string {
 export const removedRules = ({ rules }: PolicyView, part: "mode" | "limits"): readonly string[] =>
   rules.filter(({ kind }) => kind === part).map((rule) => `This removes the rule by ${rule.actor}: ${ruleText(rule)}.`);
 
+/** The rule that a part comes from; nothing for a part of the configuration. */
 export function Source({ policy, of }: { readonly policy: PolicyView; readonly of: SourceOf }) {
   const rule = ruleOf(policy, of);
-  if (rule === undefined) return <span class="dim">from the configuration</span>;
+  if (rule === undefined) return null;
   return (
     <span class="dim">
       from <a href={hrefOf("audit", { rule: rule.id })}>a rule</a> by {rule.actor},{" "}

@@ -52,7 +52,7 @@ const plainFields = 3;
 export const limitsOfRequests = "those that the Worker's code states for each request";
 
 /** "5 per 10 min, sliding-log" or "50 per minute, token-bucket, burst 60". */
-export function limitLine(limit: FullLimit): string {
+function limitLine(limit: FullLimit): string {
   const { limit: _l, window: _w, strategy, ...options } = writtenLimit(limit, limit.name);
   const named = Object.entries(options).map(([name, value]) => `${name} ${String(value)}`);
   const ofStrategy = strategy === "concurrency" ? [] : [String(strategy)];

@@ -1,6 +1,6 @@
 /** The sentences, differences and filters of audit entries. */
 import { describe, expect, it } from "vitest";
-import { differences, filterIn, matches } from "../../../../src/console/app/audit/shown-entries.ts";
+import { differences, filterIn, groupsOf, matches } from "../../../../src/console/app/audit/shown-entries.ts";
 import { History } from "../../../../src/console/app/audit/history.ts";
 import { changeText } from "../../../../src/console/app/parts/rule-text.ts";
 import { entry, rule } from "../audit-entries.ts";
@@ -48,6 +48,27 @@ describe("the sentence of an entry", () => {
     ],
   ])("the audit entry %o is described as: %s", (fields, text) => {
     expect(changeText(entry({ seq: 1, ...fields }))).toBe(text);
+  });
+});
+
+describe("the entries of a rollback", () => {
+  const rolledBack = (seq: number, from: number) => entry({ seq, action: "rollback", rollback: { to: 1, from } });
+  const seqsOf = (rows: Parameters<typeof groupsOf>[0]): number[][] =>
+    groupsOf(rows).map((group) => group.map(({ seq }) => seq));
+
+  it("the entries of a rollback are one group, also with a change of another operator between them", () => {
+    const rows = [rolledBack(9, 5), entry({ seq: 8 }), rolledBack(7, 5), rolledBack(6, 5), entry({ seq: 5 })];
+    expect(seqsOf(rows)).toEqual([[9, 7, 6], [8], [5]]);
+  });
+
+  it("each rollback is another group, and its entries are single if an earlier version has written them", () => {
+    const old = (seq: number) => entry({ seq, action: "rollback" });
+    expect(seqsOf([rolledBack(8, 6), rolledBack(7, 6), rolledBack(6, 4), rolledBack(5, 4), old(4), old(3)])).toEqual([
+      [8, 7],
+      [6, 5],
+      [4],
+      [3],
+    ]);
   });
 });
 
