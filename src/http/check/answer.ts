@@ -97,7 +97,7 @@ function unchargedBy(outcome: Outcome): Uncharged | null {
 export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
   const answer = answerWithoutInstance(ruled(decided));
   const { instance } = decided;
-  // Of the failures, only `reservations-full` is a denial.
+  // The failure `reservations-full` is a denial; the others are not.
   if (instance === undefined || (isFailure(answer) && answer.kind !== "reservations-full")) return answer;
   return { ...answer, instance: instanceUri(instance) };
 }

@@ -7,7 +7,7 @@ type Sought = { readonly instance: string } | { readonly id: string } | { readon
 
 const uuid = /^(?:urn:uuid:)?[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/** What a text can name, the likeliest first: a UUID may also be an API key, and so may a text with the form of an id. */
+/** The parts of a search that a text can be, the likeliest first: a UUID may also be an API key, and so may a text with the form of an id. */
 export function soughtBy(text: string): readonly Sought[] {
   const key = { key: text };
   if (text.toLowerCase().startsWith("urn:uuid:")) return [{ instance: text }];
@@ -38,7 +38,7 @@ export async function findDenial(
   return last;
 }
 
-/** What follows the policy in the sentence, such as "at 09:41:12 (10 min ago): 5 of 5 per minute used." */
+/** The end of the sentence, after the policy, such as "at 09:41:12 (10 min ago): 5 of 5 per minute used." */
 export function denialText(denial: DenialView, nowMs: number): string {
   const { at, lastAt, cause, count } = denial;
   const ago = durationText(Math.max(0, nowMs - Date.parse(at)));
