@@ -7,7 +7,7 @@ import { problemAnswer, problemResponse, responseOf } from "../http/wire/problem
 import { isOnHost } from "./authenticate.ts";
 
 /** The paths of the views. One page serves all of them, and reads its URL to choose the view. */
-const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;
+const viewPath = /^\/(?:keys|policies|advisor|live|denied|audit|playground)?$/;
 /** A path of the API is never a page. A page in a deeper folder would not find its files, which it names relatively. */
 const unknownPagePath = /^\/(?!api(?:\/|$))(?<folder>.+\/)?/;
 /** The build adds a hash of the content to each name, so browsers need not ask for a file twice. */
