@@ -20,7 +20,7 @@ function watchedAssets() {
 afterEach(() => void vi.restoreAllMocks());
 
 describe("the console on ADMIN_HOST", () => {
-  it.for(["/", "/keys", "/policies?x=1", "/advisor", "/live", "/audit", "/playground?limits=5%2Fminute"])(
+  it.for(["/", "/keys", "/policies?x=1", "/advisor", "/live", "/denied", "/audit", "/playground?limits=5%2Fminute"])(
     "the view %s is the console's page, which browsers revalidate",
     async (view) => {
       const { send } = admin({}, onHost);
