@@ -101,8 +101,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
       const { searchParams } = new URL(page.url());
       return Number(searchParams.get("to")) - Number(searchParams.get("from"));
     };
-    // The view of denials may not exist yet.
-    const page = await site.open("?span=1h&policy=login", { allowed: [/404 .*denied\?from=/] });
+    const page = await site.open("?span=1h&policy=login");
     const plot = page.locator(".plot .u-over");
     const loaded = (): Promise<void> => page.locator(".headline").filter({ hasNotText: "Loading" }).waitFor();
     await loaded();
