@@ -119,11 +119,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(page.getByRole("dialog"), "Change the entries").click();
     await expect.poll(() => status("lists")).toBe(200);
     const [changed] = (await policyOf(site.worker, "lists")).rules;
-    expect(changed).toMatchObject({
-      entries: ["198.51.100.0/24"],
-      expiresAt: rule?.expiresAt,
-      note: "Scraper",
-    });
+    expect(changed).toMatchObject({ entries: ["198.51.100.0/24"], expiresAt: rule?.expiresAt, note: "Scraper" });
     const before = await rulesOf(site.worker, "lists");
     await button(deny, "Remove: 1 deny entry: 198.51.100.0/24").click();
     await button(page.getByRole("dialog"), "Remove the rule").click();
@@ -132,25 +128,28 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
   });
 
-  it("the list shows each policy with its mode, limits, denials of the last hour and rules, and names the source of what a rule changed", async () => {
+  it("the list shows each policy with its mode, limits, denials of the last hour and rules, and the page of a policy plots its requests with the changes of its rules", async () => {
+    await Promise.all("listed listed listed counted counted counted counted".split(" ").map(status));
     await called(site.worker, "PATCH", "/policies/listed", { mode: "dry-run", for: "2h" });
-    await Promise.all([status("counted"), status("counted"), status("counted"), status("counted")]);
     const page = await site.open("policies");
     const cells = (name: string): Promise<string[]> => row(page, name).getByRole("cell").allInnerTexts();
     await row(page, "counted").getByText("2 (50 %)").waitFor();
     const shownCells = (await cells("counted")).join(" | ");
-    expect(shownCells).toBe("counted | enforce | 2 per hour, sliding-window-counter | 4 | 2 (50 %) | none");
+    expect(shownCells).toBe("counted | enforce | 2 per hour, sliding-window-counter | 4 | 2 (50 %) |  | none");
+    await row(page, "counted").getByRole("img", { name: "Denied by counted over time" }).waitFor();
     expect((await cells("listed"))[1]).toMatch(/^dry-run from a rule by operator, 1 h 59 min/);
     expect((await cells("listed")).at(-1)).toBe("1 rule");
     expect(await page.getByText("from the configuration").count()).toBe(0);
     await button(page, "Denied").click();
-    const denials = (await page.locator('td[data-title="Denied"]').allInnerTexts()).map((text) =>
-      Number.parseInt(text, 10),
-    );
+    const deniedCells = await page.locator('td[data-title="Denied"]').allInnerTexts();
+    const denials = deniedCells.map((text) => Number.parseInt(text, 10));
     expect(denials).toEqual(denials.toSorted((one, other) => other - one));
     expect(await axeViolations(page)).toEqual([]);
-    await row(page, "counted").getByRole("link", { name: "counted", exact: true }).click();
-    await page.getByRole("heading", { level: 1, name: "Policy counted" }).waitFor();
+    await page.getByRole("link", { name: "listed", exact: true }).click();
+    const plot = page.getByRole("img", { name: /^Requests per minute of policy listed\. Allowed 2, denied 1, / });
+    await expect.poll(() => colorsOf(plot.locator("canvas"))).toBeGreaterThan(2);
+    const marks = page.getByRole("list", { name: "Changes of rules" });
+    await marks.getByRole("link", { name: /operator set the mode of policy listed to dry-run/ }).waitFor();
   });
 
   it("the page of a policy says what it does, from the requests that it matches to the answer of a denial", async () => {
@@ -171,10 +170,8 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await dialog.getByText("second set the limits of policy both to 30/hour").waitFor();
     await dialog.getByText("2 per hour, sliding-window-counter – from the configuration").waitFor();
     await button(dialog, "Change the limits").click();
-    await dialog
-      .getByRole("alert")
-      .getByText(/^Your change was not made/)
-      .waitFor();
+    const refusal = dialog.getByRole("alert");
+    await refusal.getByText(/^Your change was not made/).waitFor();
     expect(await field.inputValue()).toBe("70/hour");
     await dialog.getByText(/^30 per hour, .+ from a rule by second, without an end$/).waitFor();
     expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 30 }]);

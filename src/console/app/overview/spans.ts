@@ -91,7 +91,7 @@ export interface TimeSpan {
  * The live span is based on whole minutes before the first read. The steps of a long span are coarse, so that the answer for
  * 50 policies has less than 5,000 points.
  */
-export const spans: readonly [TimeSpan, ...TimeSpan[]] = [
+export const spans: readonly [TimeSpan, TimeSpan, ...TimeSpan[]] = [
   span("5m", "5 min, live", "5 minutes", 5 * minuteMs, null, 2_000),
   span("1h", "1 h", "hour", hourMs, minuteMs, 5_000),
   span("24h", "24 h", "24 hours", dayMs, 15 * minuteMs, 30_000),
@@ -109,7 +109,8 @@ function span(
   return { name, label, words: `in the last ${last}`, lengthMs, pauseMs: pausedMs, stepMs, range: null };
 }
 
-const [liveSpan] = spans;
+const [liveSpan, lastHour] = spans;
+export { lastHour };
 
 export const startOf = ({ range, lengthMs }: TimeSpan): number => range?.fromMs ?? now() - lengthMs;
 

@@ -1,7 +1,17 @@
 /** The page of one policy: what it does, in the order in which a request meets it, and changes to it. */
 import type { ComponentChildren } from "preact";
-import { useContext } from "preact/hooks";
-import type { PolicyMode, PolicyPart, PolicyPartText, PolicyView, RuleView } from "../../../admin/wire.ts";
+import { useContext, useMemo } from "preact/hooks";
+import type {
+  AuditEntryView,
+  PolicyMode,
+  PolicyPart,
+  PolicyPartText,
+  PolicyView,
+  RuleView,
+} from "../../../admin/wire.ts";
+import { lastHour } from "../overview/spans.ts";
+import { TrafficPlot, useRuleChanges } from "../overview/traffic-plot.tsx";
+import { shownTraffic } from "../overview/traffic.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
 import { authorText, ruleText } from "../parts/rule-text.ts";
@@ -11,7 +21,7 @@ import { may } from "../shell/session.ts";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
 import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
-import { OpenPolicyDialog, Source, useHour } from "./parts.tsx";
+import { OpenPolicyDialog, Source, useHour, useHourTraffic } from "./parts.tsx";
 import { linesOf, modeDecisionsText } from "./texts.ts";
 
 interface PolicyProps {
@@ -36,6 +46,7 @@ export function PolicyPage({ policy }: PolicyProps) {
         </nav>
       </header>
       <Refused policy={policy} />
+      <HourPlot policy={policy} />
       <div class="card described">
         {description.map((text) => (
           <Part key={text.part} title={text.title}>
@@ -55,6 +66,23 @@ export function PolicyPage({ policy }: PolicyProps) {
     </section>
   );
 }
+
+/** The requests of the last hour, with the changes of the policy's rules. */
+function HourPlot({ policy }: PolicyProps) {
+  const { name } = policy;
+  const traffic = useHourTraffic();
+  const chosen = useMemo(() => (traffic === null ? null : shownTraffic(traffic, name)), [traffic, name]);
+  const changes = useRuleChanges(lastHour).value.value ?? noChanges;
+  const policies = useMemo(() => [policy], [policy]);
+  return (
+    <div class="card">
+      <TrafficPlot span={lastHour} policy={name} {...{ traffic, chosen, policies, changes }} />
+      <p class="hint">Click a time, or drag over a range, to see what was denied then.</p>
+    </div>
+  );
+}
+
+const noChanges: readonly AuditEntryView[] = [];
 
 /** The parts that can be changed, for a Worker of a version that does not describe policies. */
 const withoutDescription: readonly PolicyPartText[] = (

@@ -1,9 +1,10 @@
 /** Parts that the pages and the dialogs of policies share: sources, the numbers of the last hour, and the frame of dialogs. */
 import { createContext } from "preact";
-import { useContext, useState } from "preact/hooks";
+import { useContext, useMemo, useState } from "preact/hooks";
 import type { EntriesPart, PolicyView, RuleView, StatisticsView } from "../../../admin/wire.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
 import { readPolicy } from "../api/rules.ts";
+import { type CountedTraffic, trafficOf } from "../overview/traffic.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { ChangeDialog, type ChangeDialogProps, MadeFirst, Meanwhile } from "../parts/dialog.tsx";
 import { ruleSource, ruleText } from "../parts/rule-text.ts";
@@ -46,6 +47,12 @@ export const LastHour = createContext<StatisticsView | null>(null);
 export function useHour(textOf: (statistics: StatisticsView) => string): string {
   const statistics = useContext(LastHour);
   return statistics === null ? "…" : textOf(statistics);
+}
+
+/** Null before the first answer. */
+export function useHourTraffic(): CountedTraffic | null {
+  const statistics = useContext(LastHour);
+  return useMemo(() => (statistics === null ? null : trafficOf(statistics)), [statistics]);
 }
 
 /** The requests that a change of a policy concerns. */

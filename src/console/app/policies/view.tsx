@@ -1,15 +1,16 @@
 /** The view "Policies": what is in effect for each policy, and how many requests it denies. */
-import { useContext, useMemo } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { PolicyView } from "../../../admin/wire.ts";
-import { decisionsOf } from "../keys/denials.ts";
+import { type CountedTraffic, newTally, numbersOf } from "../overview/traffic.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { ModeBadge, usePolicies } from "../parts/policies.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countOf, numberText, percentText } from "../parts/text.ts";
 import { hrefOf, route } from "../shell/route.ts";
 import { WithDialogs } from "./dialogs.tsx";
 import { PolicyPage } from "./page.tsx";
-import { LastHour, Source } from "./parts.tsx";
+import { Source, useHourTraffic } from "./parts.tsx";
 import "./policies.css";
 import { limitsLine, limitsOfRequests } from "./texts.ts";
 
@@ -39,42 +40,8 @@ function Shown({ list }: { readonly list: readonly PolicyView[] }) {
 }
 
 function PolicyList({ list }: { readonly list: readonly PolicyView[] }) {
-  const statistics = useContext(LastHour);
-  const columns = useMemo((): readonly Column<PolicyView>[] => {
-    const decisions = (policy: PolicyView) => decisionsOf({ points: statistics?.points ?? [] }, policy.name);
-    /** Numbers have a dash until they arrive. */
-    const known = (text: string): string => (statistics === null ? "–" : text);
-    return [
-      {
-        title: "Policy",
-        cell: nameCell,
-        sortBy: ({ name }) => name,
-      },
-      {
-        title: "Mode",
-        cell: modeCell,
-        sortBy: ({ mode }) => mode.value,
-      },
-      {
-        title: "Limits",
-        cell: limitsCell,
-      },
-      numberColumn(
-        "Requests",
-        (policy) => decisions(policy).all,
-        (policy) => known(numberText(decisions(policy).all)),
-      ),
-      numberColumn(
-        "Denied",
-        (policy) => decisions(policy).denied,
-        (policy) => {
-          const { all, denied } = decisions(policy);
-          return known(`${numberText(denied)} (${percentText(denied, all)})`);
-        },
-      ),
-      { title: "Changes", cell: changesCell, sortBy: ({ rules }) => rules.length },
-    ];
-  }, [statistics]);
+  const traffic = useHourTraffic();
+  const columns = useMemo(() => columnsOf(traffic), [traffic]);
   return (
     <section>
       <h1>Policies</h1>
@@ -96,6 +63,39 @@ function PolicyList({ list }: { readonly list: readonly PolicyView[] }) {
     </section>
   );
 }
+
+/** @param traffic null before it is read. Until then, numbers are dashes. */
+function columnsOf(traffic: CountedTraffic | null): readonly Column<PolicyView>[] {
+  const numbers = ({ name }: PolicyView) => numbersOf(traffic?.policies.get(name)?.total ?? newTally(0));
+  const known = (text: string): string => (traffic === null ? "–" : text);
+  return [
+    { title: "Policy", cell: nameCell, sortBy: ({ name }) => name },
+    { title: "Mode", cell: modeCell, sortBy: ({ mode }) => mode.value },
+    { title: "Limits", cell: limitsCell },
+    numberColumn(
+      "Requests",
+      (policy) => numbers(policy).decisions,
+      (policy) => known(numberText(numbers(policy).decisions)),
+    ),
+    numberColumn(
+      "Denied",
+      (policy) => numbers(policy).denied,
+      (policy) => {
+        const { decisions, denied } = numbers(policy);
+        return known(`${numberText(denied)} (${percentText(denied, decisions)})`);
+      },
+    ),
+    {
+      title: "Denied over time",
+      cell: (policy) => numbers(policy).denied > 0 && sparklineCell(policy, traffic),
+    },
+    { title: "Changes", cell: changesCell, sortBy: ({ rules }) => rules.length },
+  ];
+}
+
+const sparklineCell = ({ name }: PolicyView, traffic: CountedTraffic | null) => (
+  <Sparkline values={traffic?.policies.get(name)?.lines.denied ?? []} label={`Denied by ${name} over time`} />
+);
 
 const nameCell = ({ name }: PolicyView) => <a href={hrefOf("policies", { name })}>{name}</a>;
 
