@@ -22,6 +22,7 @@ import {
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
 import { listDenials, searchDenials } from "./denial-routes.ts";
 import { explainKey } from "./explain/explanation.ts";
+import { readKeyHistory, recordKey, stopRecording } from "./key-history.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
 import {
@@ -52,6 +53,8 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>
   "/policies/:name": { get: ["read", readOnePolicy], patch: ["write", patchPolicy] },
   "/keys/explain": { post: ["read", explainKey] },
   "/keys/reveal": { post: ["reveal", revealKey] },
+  "/keys/:policy/:id/history": { get: ["read", readKeyHistory] },
+  "/keys/:policy/:id/recording": { put: ["write", recordKey], delete: ["write", stopRecording] },
   "/keys/:policy/:id/usage": { delete: ["write", resetKey] },
   "/rules": { get: ["read", listRules], post: ["write", createRule] },
   "/rules/:id": { get: ["read", readOneRule], put: ["write", replaceRule], delete: ["write", deleteRule] },

@@ -76,7 +76,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
 type SampleCounts = Pick<SamplesHeaderLine, "arrivals" | "lost" | "dropped">;
 
 /** The share of the sampled keys' arrivals that the answer contains. */
-function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
+export function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
   const all = arrivals + lost + dropped;
   return all === 0 ? 1 : arrivals / all;
 }
@@ -84,7 +84,7 @@ function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
 type SamplesOfRange = Pick<SampleIndex, "chunks" | "open" | "dropped">;
 
 /** The stored samples of a policy within a range. */
-class PolicySamples {
+export class PolicySamples {
   readonly #context: AdminContext;
   readonly #policy: string;
   readonly #index: SamplesOfRange;
@@ -114,6 +114,13 @@ class PolicySamples {
     return { arrivals, lost: Math.round(lost), dropped };
   }
 
+  /** In no order. */
+  async arrivalsOf(key: string): Promise<readonly SampledArrival[]> {
+    const events = [...(this.#openKeys().get(key) ?? [])];
+    for await (const keys of this.#decoded(this.#index.chunks)) events.push(...(keys.get(key) ?? []));
+    return events.filter((event) => event.kind === "arrival");
+  }
+
   async *lines(header: SamplesHeaderLine): AsyncGenerator<string> {
     yield `${JSON.stringify(header)}\n`;
     try {
@@ -128,8 +135,7 @@ class PolicySamples {
       }
       throw error;
     }
-    const open = decodeBatches(this.#index.open.flatMap(({ events }) => events));
-    const keys = inRange(open, this.#range);
+    const keys = this.#openKeys();
     if (keys.size > 0) yield sampleLines(keys);
   }
 
@@ -140,6 +146,10 @@ class PolicySamples {
       const bodies = await this.#context.controlPlane.call((stub) => stub.sampleChunks(this.#policy, ids));
       for (const body of bodies) yield inRange(decodeSamples(new Uint8Array(body)), this.#range);
     }
+  }
+
+  #openKeys(): SampledKeys {
+    return inRange(decodeBatches(this.#index.open.flatMap(({ events }) => events)), this.#range);
   }
 
   #isWhole({ fromMs, toMs, oneKeyIn }: SampleChunk): boolean {

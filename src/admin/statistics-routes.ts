@@ -28,7 +28,7 @@ const longestSpanMs = 90 * 24 * hourMs;
 const mostSteps = 2_160;
 
 const acceptedStep = 'a duration of whole minutes such as "1m" or "1h"';
-const step = v.pipe(
+export const stepText = v.pipe(
   v.string(acceptedStep),
   v.transform((written) => parseDuration(written) ?? 0),
   v.check((stepMs) => stepMs >= minuteMs && stepMs % minuteMs === 0, acceptedStep),
@@ -37,7 +37,7 @@ const step = v.pipe(
 const statisticsQuery = {
   from: v.optional(instant),
   to: v.optional(instant),
-  step: v.optional(step),
+  step: v.optional(stepText),
   policy: v.exactOptional(policyNameText),
 };
 

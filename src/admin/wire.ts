@@ -21,6 +21,7 @@ import type { Limit } from "../strategies/index.ts";
 
 export type { DenialPage, DenialView, FoundDenials } from "./denial-wire.ts";
 export type * from "./explanation-wire.ts";
+export type { KeyHistory, RecordingView } from "./history-wire.ts";
 export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
 
 /** The caller. */

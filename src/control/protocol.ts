@@ -8,6 +8,7 @@ import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
 import type { Rollback, RollbackEnds, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
 import type { DenialBatch, DenialsQuery, LoggedDenials } from "./denial-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "./statistics-calls.ts";
+import type { KnownRecordings, NewRecordings, RecordedBatch, RecordingMethods } from "./recording-calls.ts";
 import type { CountedKey } from "./space-saving.ts";
 
 /** The name of the one instance. */
@@ -86,7 +87,7 @@ export interface SampleBatch {
 }
 
 /** The counts of one isolate since its previous batch. A batch counts once. */
-export interface StatisticsBatch {
+export interface StatisticsBatch extends RecordedBatch {
   /** From 1, in the order of the isolate's batches. */
   readonly seq: number;
   /** How many milliseconds before the beat the batch was closed. */
@@ -148,7 +149,7 @@ export interface PolicyInfo {
   }[];
 }
 
-export interface BeatCall {
+export interface BeatCall extends KnownRecordings {
   /** The sender: 128 random bits as text. */
   readonly isolate: string;
   /** The epoch that the isolate knows; 0 for none. */
@@ -168,7 +169,7 @@ export interface BeatCall {
   readonly alerts: readonly KeyAlert[];
 }
 
-export interface BeatReply {
+export interface BeatReply extends NewRecordings {
   readonly epoch: number;
   /**
    * The rules of each policy whose version differs from the isolate's. In a new epoch, policies that are not listed
@@ -247,7 +248,7 @@ export interface AuditEntry {
   readonly atMs: number;
   readonly actor: string;
   readonly via: Actor["via"];
-  readonly action: "create" | "replace" | "delete" | "expire" | "reset" | "reveal" | "rollback";
+  readonly action: "create" | "replace" | "delete" | "expire" | "rollback" | NotedAction["action"];
   readonly policy: string | null;
   /** The partition key; null for a policy rule. Default: that of the rule. */
   readonly key?: string | null;
@@ -346,7 +347,7 @@ export interface PolicyPatch extends PolicyChange {
 
 /** An action that changes no rule. */
 export interface NotedAction {
-  readonly action: "reset" | "reveal";
+  readonly action: "reset" | "reveal" | "record" | "stop-recording";
   readonly policy: string;
   readonly key: string;
   readonly actor: Actor;
@@ -354,7 +355,7 @@ export interface NotedAction {
 }
 
 /** The methods of the control plane object. Its `fetch` answers the WebSocket of the tail, with a ticket in the query. */
-export interface ControlPlaneMethods {
+export interface ControlPlaneMethods extends RecordingMethods {
   beat(call: BeatCall): BeatReply;
   /** The state of a policy. Its version is 0 when the policy has never had rules. */
   policyState(policy: string): PolicyState;

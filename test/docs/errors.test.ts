@@ -82,6 +82,7 @@ const failures: readonly Failure[] = [
   { kind: "nothing-to-undo" },
   { kind: "rules-full", most: 16 },
   { kind: "rules-too-large", mostBytes: 32_768 },
+  { kind: "recordings-full", most: 100, nextEnd: "2026-11-22T18:30:00.000Z" },
   { kind: "upgrade-required" },
   { kind: "ticket-invalid" },
   { kind: "tails-full" },

@@ -75,7 +75,7 @@ export class WaitingBatches {
 
   /** Adds a batch with its samples and denials, and seals its keys that are due. */
   async add(
-    counts: Pick<StatisticsBatch, "policies" | "originFailures" | "requests">,
+    counts: Pick<StatisticsBatch, "policies" | "originFailures" | "requests" | "recorded">,
     sampled: DrainedSamples | null,
     denials: DrainedDenials | null,
     named: readonly SealCandidate[],

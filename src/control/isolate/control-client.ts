@@ -28,7 +28,7 @@ export interface ControlClientOptions {
   /** The HMAC with `KEY_SECRET`. */
   readonly hash: (text: string) => Promise<string>;
   /** The source of the counts that beats carry. */
-  readonly statistics: Pick<IsolateStatistics, "batches" | "stored" | "setTailed" | "tail" | "alerts">;
+  readonly statistics: Pick<IsolateStatistics, "batches" | "stored" | "setTailed" | "tail" | "alerts" | "recorded">;
   readonly clock: Clock;
   /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */
   readonly random?: () => number;
@@ -179,6 +179,7 @@ export class ControlClient {
       batches: await statistics.batches(),
       tail: this.#isTailed ? await statistics.tail() : [],
       alerts: this.#alerts,
+      recordedVersion: statistics.recorded.version,
     };
   }
 
@@ -203,6 +204,7 @@ export class ControlClient {
     this.#isTailed = reply.isTailed;
     this.#wantsPolicies = reply.wantsPolicies;
     statistics.setTailed(reply.isTailed);
+    if (reply.recorded !== undefined) statistics.recorded.adopt(reply.recorded, this.#options.clock.now());
     if (this.#flight === flight) this.#flight = null;
   }
 

@@ -20,7 +20,7 @@ import { type SealCandidate, type SealedKey, WaitingBatches } from "./batches.ts
 import { type DecidedDenial, type DecidedKey, DenialSample, describedDenial } from "./denial-sample.ts";
 import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
 import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
-import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
+import { RecordedKeys, TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
 
 const sketchSlots = 256;
 /** The most keys of one list, and of all lists in a batch, which then has at most about 20 KB. */
@@ -43,6 +43,7 @@ export class IsolateStatistics {
   /** Null when no traffic is sampled. */
   readonly traffic: TrafficSample | null;
   readonly #denials: DenialSample | null;
+  readonly recorded = new RecordedKeys();
   readonly #sealer: KeySealer | null;
   /** The data center of the isolate, where all of its requests arrive; "" until a request has stated it. */
   #colo = "";
@@ -108,6 +109,7 @@ export class IsolateStatistics {
   ): void {
     const counts = this.#of(policy);
     counts.count(outcome);
+    this.recorded.count(policy, key.partitionKey, outcome, this.#now);
     const kept = this.#sealer === null ? null : plain;
     const isAllowed = decision === null ? isAllowedByName(outcome) : decision.allowed;
     // An exempt key spends nothing. Without a decision, it is unknown whether the key spent anything.
@@ -214,6 +216,7 @@ export class IsolateStatistics {
     const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
     const sampled = this.traffic?.drain() ?? null;
     const denials = this.#denials?.drain(this.#now()) ?? null;
+    const recorded = this.recorded.drain();
     if (counted.length === 0 && this.#originFailures === 0 && sampled === null && denials === null) return;
     const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
     const share = Math.max(1, Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists))));
@@ -224,7 +227,8 @@ export class IsolateStatistics {
     this.#originFailures = 0;
     this.#requests = 0;
     const named = drained.flatMap(([, each]) => each.named);
-    await this.#waiting.add({ policies, originFailures, requests }, sampled, denials, named, this.#now());
+    const batch = { policies, originFailures, requests, ...(recorded !== null && { recorded }) };
+    await this.#waiting.add(batch, sampled, denials, named, this.#now());
   }
 
   async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {

@@ -1,10 +1,11 @@
 /**
- * A sample of the traffic: the arrivals and settlements of sampled keys since the last batch, which the batches of the
- * statistics take to the control plane. Every isolate samples the same keys.
+ * The traffic of some keys since the last batch, which the batches of the statistics take to the control plane: the arrivals
+ * and settlements of sampled keys, and the outcomes of the keys that operators record. Every isolate has the same keys.
  */
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import { digitOf, toBase64Url } from "../base64url.ts";
-import type { SampleBatch } from "../protocol.ts";
+import { type OutcomeName, outcomeNames, type SampleBatch } from "../protocol.ts";
+import type { RecordedKeyList, RecordedOutcomes } from "../recording-calls.ts";
 import { type SampledEvent, encodeSamples } from "../sample-codec.ts";
 
 /** The most events of a batch, of all policies together. Further ones are counted as lost. */
@@ -96,4 +97,68 @@ export function isSampledKey(partitionKey: string, oneKeyIn: number): boolean {
   let prefix = 0;
   for (let index = 0; index < 4; index++) prefix = 64 * prefix + (digitOf[partitionKey.charCodeAt(index)] ?? 0);
   return prefix < Math.floor(2 ** 24 / oneKeyIn);
+}
+
+interface OpenKey {
+  readonly untilMs: number;
+  /** In the order of `outcomeNames`. */
+  readonly outcomes: Float64Array;
+}
+
+/** By policy, then by partition key. */
+type OpenKeys = ReadonlyMap<string, ReadonlyMap<string, OpenKey>>;
+
+/**
+ * The outcomes of the keys that operators record, whatever the sample has. The list of these keys comes with the replies
+ * to beats.
+ */
+export class RecordedKeys {
+  #version = 0;
+  #keys: OpenKeys = new Map();
+  #hasCounts = false;
+
+  /** The version of the list, for the next beat. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Replaces the list. Counts of keys that are still on it stay. */
+  adopt({ version, keys }: RecordedKeyList, nowMs: number): void {
+    const adopted = new Map<string, Map<string, OpenKey>>();
+    for (const { policy, key, forMs } of keys) {
+      const ofPolicy = adopted.get(policy) ?? new Map<string, OpenKey>();
+      adopted.set(policy, ofPolicy);
+      const outcomes = this.#keys.get(policy)?.get(key)?.outcomes ?? new Float64Array(outcomeNames.length);
+      ofPolicy.set(key, { untilMs: nowMs + forMs, outcomes });
+    }
+    this.#version = version;
+    this.#keys = adopted;
+  }
+
+  /** Counts an outcome if the key is recorded. Allocates nothing. */
+  count(policy: string, key: string, outcome: OutcomeName, now: () => number): void {
+    const open = this.#keys.get(policy)?.get(key);
+    if (open === undefined || now() >= open.untilMs) return;
+    const index = outcomeNames.indexOf(outcome);
+    open.outcomes[index] = (open.outcomes[index] ?? 0) + 1;
+    this.#hasCounts = true;
+  }
+
+  /** Removes and returns the counts; null when there are none. */
+  drain(): RecordedOutcomes | null {
+    if (!this.#hasCounts) return null;
+    this.#hasCounts = false;
+    const policies = [...this.#keys].map(([policy, keys]) => [policy, drained(keys)] as const);
+    return Object.fromEntries(policies.filter(([, keys]) => Object.keys(keys).length > 0));
+  }
+}
+
+function drained(keys: ReadonlyMap<string, OpenKey>): Record<string, Partial<Record<OutcomeName, number>>> {
+  const counted = [...keys].flatMap(([key, { outcomes }]) => {
+    const counts = outcomeNames.map((name, index) => [name, outcomes[index] ?? 0] as const);
+    outcomes.fill(0);
+    const nonZero = counts.filter(([, count]) => count > 0);
+    return nonZero.length === 0 ? [] : [[key, Object.fromEntries(nonZero)] as const];
+  });
+  return Object.fromEntries(counted);
 }

@@ -21,6 +21,7 @@ import type {
 import type { Rollback, Undo } from "../history-calls.ts";
 import type { SetRulesReply } from "../../limiter/protocol.ts";
 import type { DenialsQuery } from "../denial-calls.ts";
+import type { RecordedQuery, Recording } from "../recording-calls.ts";
 import type { SamplesQuery, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import type { Push } from "./outbox.ts";
 import type { Dataset } from "./observers.ts";
@@ -132,6 +133,18 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
 
   denials(query: DenialsQuery) {
     return this.#plane.denials(query);
+  }
+
+  record(call: Recording) {
+    return this.#plane.record(call);
+  }
+
+  stopRecording(call: Recording) {
+    this.#plane.stopRecording(call);
+  }
+
+  recordedCounts(query: RecordedQuery) {
+    return this.#plane.recordedCounts(query);
   }
 
   rulesOfPolicies() {

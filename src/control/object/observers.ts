@@ -42,13 +42,14 @@ export class Observers {
   }
 
   /** Call `Scheduler.ensure` afterwards: an alert may have to be sent again. */
-  recordBeat(call: BeatCall, nowMs: number): Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed"> {
+  recordBeat(call: BeatCall, nowMs: number): Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed" | "recorded"> {
     const isWatched = this.tail.isWatched(nowMs);
     const storedSeq = this.statistics.record(call, nowMs, isWatched);
     this.tail.send(call.tail, nowMs);
     this.#export.flush();
     this.#alert(call, nowMs);
-    return { storedSeq, isWatched, isTailed: this.tail.isTailed };
+    const recorded = this.statistics.recordings.listFor(call.recordedVersion ?? 0, nowMs);
+    return { storedSeq, isWatched, isTailed: this.tail.isTailed, ...(recorded !== null && { recorded }) };
   }
 
   /** A failure of alerts must not fail the beat, which has rules to deliver. */

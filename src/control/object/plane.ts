@@ -20,6 +20,7 @@ import type {
 } from "../protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
 import type { DenialsQuery, LoggedDenials } from "../denial-calls.ts";
+import type { RecordedCounts, RecordedQuery, Recording, RecordingReply } from "../recording-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
 import { type ControlStorage, Meta } from "./storage.ts";
@@ -188,6 +189,22 @@ export class Plane {
 
   denials(query: DenialsQuery): LoggedDenials {
     return this.#observers.statistics.denials(query, this.#watched());
+  }
+
+  record({ actor, ...name }: Recording): RecordingReply {
+    const reply = this.#observers.statistics.recordings.start(name, this.#clock.now());
+    if (reply.kind === "done") this.note({ action: "record", ...name, actor, note: null });
+    return reply;
+  }
+
+  stopRecording({ actor, ...name }: Recording): void {
+    const wasRecorded = this.#observers.statistics.recordings.stop(name, this.#clock.now());
+    if (wasRecorded) this.note({ action: "stop-recording", ...name, actor, note: null });
+  }
+
+  recordedCounts(query: RecordedQuery): RecordedCounts {
+    this.#watched();
+    return this.#observers.statistics.recordings.history(query);
   }
 
   rulesOfPolicies(): readonly StaleRules[] {

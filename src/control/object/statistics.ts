@@ -2,7 +2,7 @@
  * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time,
  * and isolates send each batch again until a beat's answer says that it is stored. The open state is one row with the
  * current minutes, the numbers of the counted batches, the totals, the lists of the current hour, the new samples of
- * traffic and the new denials, so that it is consistent after every crash.
+ * traffic, the new denials and the new counts of recorded keys, so that it is consistent after every crash.
  *
  * Written rows are the main cost. One isolate that decides ten times a second, with a beat each five seconds, writes
  * the open state each 30 seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add
@@ -20,6 +20,7 @@ import type {
 } from "../statistics-calls.ts";
 import { DenialRuns, type DenialRunsState } from "./denial-runs.ts";
 import { type DenialsState, StoredDenials } from "./denials.ts";
+import { type RecordingsState, Recordings } from "./recordings.ts";
 import { type SamplesState, StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { type BatchesState, CountedBatches } from "./statistics-batches.ts";
@@ -60,6 +61,8 @@ interface OpenState {
   readonly top: TopKeysState;
   readonly samples: SamplesState;
   readonly denials: DenialsState;
+  /** Absent in the state of an older version. */
+  readonly recorded?: RecordingsState | null;
   readonly rolledUpToMs: number;
   readonly lastBeatMs: number | null;
   /** Absent in the state of earlier versions. */
@@ -76,6 +79,7 @@ export interface StoreOptions {
 }
 
 export class StatisticsStore implements Task {
+  readonly recordings: Recordings;
   readonly #storage: ControlStorage;
   readonly #rows: StatisticsRows;
   readonly #top: TopKeys;
@@ -105,10 +109,11 @@ export class StatisticsStore implements Task {
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
     const state = parsedRecord<OpenState>(this.#rows.readState());
-    const { top, samples, denials, batches, minutes, totals, rolledUpToMs, lastBeatMs, denialRuns } = state;
+    const { top, samples, denials, recorded, batches, minutes, totals, rolledUpToMs, lastBeatMs, denialRuns } = state;
     this.#top = new TopKeys(storage.sql, top);
     this.#samples = new StoredSamples(storage.sql, samples);
     this.#denials = new StoredDenials(storage.sql, denials, mostDenials, nowMs);
+    this.recordings = new Recordings(storage.sql, recorded);
     this.#batches = new CountedBatches(batches);
     for (const [atMs, minute] of rowsIn(minutes, "number")) this.#minutes.set(atMs, Tally.revived(minute));
     this.#totals = Tally.revived(totals);
@@ -130,7 +135,9 @@ export class StatisticsStore implements Task {
     for (const batch of batches) {
       const closedAtMs = nowMs - batch.agoMs;
       if (!this.#batches.count(isolate, batch.seq, closedAtMs)) continue;
-      this.#minuteOf(closedAtMs, nowMs).add(batch);
+      const minuteAtMs = this.#minuteAtMs(closedAtMs, nowMs);
+      this.#minute(minuteAtMs).add(batch);
+      this.recordings.add(batch.recorded, minuteAtMs, nowMs);
       this.#totals.add(batch);
       this.#denialRuns.add(batch, closedAtMs);
       this.#top.add(batch.policies, nowMs);
@@ -228,6 +235,7 @@ export class StatisticsStore implements Task {
     this.#top.endHour(nowMs);
     this.#samples.deleteOld(nowMs);
     this.#denials.deleteOld(nowMs);
+    this.recordings.deleteOld(nowMs);
     this.write(nowMs);
     this.#rows.deleteOld(nowMs);
     this.#top.deleteOld(nowMs);
@@ -243,6 +251,7 @@ export class StatisticsStore implements Task {
     const totals = this.#totals.toJSON();
     this.#samples.closeOld(nowMs);
     this.#denials.closeOld(nowMs);
+    this.recordings.closeOld(nowMs);
     try {
       this.#storage.transactionSync(() => {
         // Minutes of a day ago are summed first, because the finished minutes overwrite their rows.
@@ -252,6 +261,7 @@ export class StatisticsStore implements Task {
         this.#top.write();
         this.#samples.write();
         this.#denials.write();
+        this.recordings.write(nowMs);
         const state: OpenState = {
           minutes: open.map(([atMs, minute]) => [atMs, minute.toJSON()]),
           batches: this.#batches.toJSON(),
@@ -259,6 +269,7 @@ export class StatisticsStore implements Task {
           top: this.#top.toJSON(),
           samples: this.#samples.toJSON(),
           denials: this.#denials.toJSON(),
+          recorded: this.recordings.toJSON(),
           rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
           lastBeatMs: this.lastBeatMs,
           denialRuns: this.#denialRuns.toJSON(nowMs),
@@ -276,6 +287,7 @@ export class StatisticsStore implements Task {
     this.#top.markStored();
     this.#samples.markStored();
     this.#denials.markStored();
+    this.recordings.markStored();
     for (const [atMs] of finished) this.#minutes.delete(atMs);
     this.#isOpen = false;
     this.#writtenMs = nowMs;
@@ -310,9 +322,12 @@ export class StatisticsStore implements Task {
   }
 
   /** The minute in which a batch was closed if it is open, else the current one. */
-  #minuteOf(closedAtMs: number, nowMs: number): Tally {
+  #minuteAtMs(closedAtMs: number, nowMs: number): number {
     const closedIn = floorTo(minuteMs, closedAtMs);
-    const atMs = nowMs - closedIn < minuteMs + lateMs ? closedIn : floorTo(minuteMs, nowMs);
+    return nowMs - closedIn < minuteMs + lateMs ? closedIn : floorTo(minuteMs, nowMs);
+  }
+
+  #minute(atMs: number): Tally {
     const minute = this.#minutes.get(atMs) ?? new Tally();
     this.#minutes.set(atMs, minute);
     return minute;
@@ -320,9 +335,10 @@ export class StatisticsStore implements Task {
 
   /** At most once an hour: each alarm costs. */
   #nextRetentionMs(nowMs: number): number | null {
-    const parts = [this.#rows, this.#top, this.#samples, this.#denials];
+    const parts = [this.#rows, this.#top, this.#samples, this.#denials, this.recordings];
     const dueAtMs = parts.map((each) => each.nextDeletionMs()).filter((atMs) => atMs !== null);
-    if (this.#minutes.size > 0 || !this.#samples.isEmpty || !this.#denials.isEmpty) dueAtMs.push(nowMs + hourMs);
+    const unwritten = [this.#samples, this.#denials, this.recordings];
+    if (this.#minutes.size > 0 || unwritten.some(({ isEmpty }) => !isEmpty)) dueAtMs.push(nowMs + hourMs);
     return dueAtMs.length === 0 ? null : Math.max(nowMs + hourMs, Math.min(...dueAtMs));
   }
 }

@@ -359,6 +359,9 @@ export const problems = {
       `The rules of the policy would have more than ${mostBytes / 1_024} KB together. Shorten or delete a rule first.`,
     ),
 
+  "recordings-full": ({ most, nextEnd }: { readonly most: number; readonly nextEnd: string }) =>
+    problem(409, `${most} keys are recorded, which is the maximum. Stop a recording, or wait until ${nextEnd}.`),
+
   "upgrade-required": () =>
     problem(426, "The tail requires a WebSocket handshake, with Upgrade: websocket.", {
       headers: { Upgrade: "websocket" },

@@ -1,6 +1,8 @@
 /** The content of beats: the deployment, its policies, statistics, the tail and alerts. */
 import { expect, it } from "vitest";
 import type { StatisticsBatch } from "../../../src/control/protocol.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
+import { RecordedKeys } from "../../../src/control/isolate/traffic-sample.ts";
 import { type BeatSource, beatTimes, configured, eventsOf, Network } from "./network.ts";
 
 const off = { kind: "mode", mode: "off" } as const;
@@ -75,6 +77,7 @@ const source = (): BeatSource & { kept: StatisticsBatch[]; stored: BeatSource["s
     setTailed: () => undefined,
     tail: async () => [],
     alerts: () => [],
+    recorded: new RecordedKeys(),
   };
 };
 
@@ -114,6 +117,32 @@ it("a tail is collected only after a reply that asks for it", async () => {
   }
   expect(tailed).toEqual([true, false, false]);
   expect(network.calls.map(({ tail }) => tail)).toEqual([[], [entry], []]);
+});
+
+it("an isolate gets the list of recorded keys with a beat, names its version in the next one, and sends their outcomes", async () => {
+  const network = new Network();
+  const { control, clock } = network.plane;
+  const statistics = new IsolateStatistics({ sealer: null, alertedPolicies: new Set(), clock });
+  const isolate = network.isolate({ statistics });
+  const name = { policy: "p", key: "k" };
+  control.record({ ...name, actor: { name: "ada", via: "token" } });
+  const request = async (): Promise<void> => {
+    statistics.record("p", "denied", { partitionKey: "k", cost: 1 }, null, null);
+    await isolate.settledRequest();
+    await network.pass(30_000);
+  };
+  for (let times = 0; times < 3; times++) {
+    // oxlint-disable-next-line no-await-in-loop
+    await request();
+  }
+  const [first, second, third] = network.calls;
+  expect(first?.recordedVersion).toBe(0);
+  expect(second?.recordedVersion).toBeGreaterThan(0);
+  expect(third?.recordedVersion).toBe(second?.recordedVersion);
+  expect(first?.batches.at(-1)).not.toHaveProperty("recorded");
+  expect(second?.batches.at(-1)?.recorded).toEqual({ p: { k: { denied: 1 } } });
+  const { points } = control.recordedCounts({ ...name, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER });
+  expect(points.reduce((sum, { outcomes }) => sum + (outcomes.denied ?? 0), 0)).toBe(2);
 });
 
 it("at most 64 alerts of a failed beat are sent again, and alerts of a stored beat are not", async () => {

@@ -7,6 +7,7 @@ import { ControlClient, type ControlClientOptions } from "../../../src/control/i
 import type { BeatCall, BeatReply } from "../../../src/control/protocol.ts";
 import { configOf } from "../../policy/parsed.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
+import { RecordedKeys } from "../../../src/control/isolate/traffic-sample.ts";
 import { done, policyRule, TestPlane } from "../object/test-plane.ts";
 
 /** The policies "p" and "q" of a configuration. */
@@ -26,6 +27,7 @@ export const noStatistics: BeatSource = {
   setTailed: () => undefined,
   tail: async () => [],
   alerts: () => [],
+  recorded: new RecordedKeys(),
 };
 
 interface IsolateOptions {

@@ -1,7 +1,12 @@
 /** The traffic sample of an isolate: which keys it contains, what it records about them, and its bounds. */
 import { describe, expect, it } from "vitest";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
-import { isSampledKey, mostSampledEvents, TrafficSample } from "../../../src/control/isolate/traffic-sample.ts";
+import {
+  isSampledKey,
+  mostSampledEvents,
+  RecordedKeys,
+  TrafficSample,
+} from "../../../src/control/isolate/traffic-sample.ts";
 import { fromBase64Url } from "../../../src/control/base64url.ts";
 import type { SampleBatch, StatisticsBatch } from "../../../src/control/protocol.ts";
 import { decodeSamples, type SampledArrival } from "../../../src/control/sample-codec.ts";
@@ -168,5 +173,35 @@ describe("samples in the batches of an isolate", () => {
     statistics.stored(5);
     const [last] = await statistics.batches();
     expect(last?.samples?.["p"]).toMatchObject({ arrivals: 1_000, lost: 800 });
+  });
+});
+
+describe("recorded keys", () => {
+  const list = { version: 7, keys: [{ policy: "p", key: "k", forMs: 1_000 }] };
+  const countOf = (recorded: RecordedKeys, key: string, nowMs: number): void =>
+    recorded.count("p", key, "denied", () => nowMs);
+
+  it("only recorded keys are counted, until their time ends", () => {
+    const recorded = new RecordedKeys();
+    recorded.adopt(list, 0);
+    countOf(recorded, "k", 0);
+    countOf(recorded, "k", 999);
+    countOf(recorded, "k", 1_000);
+    countOf(recorded, "other", 0);
+    expect(recorded.drain()).toEqual({ p: { k: { denied: 2 } } });
+    expect(recorded.drain()).toBeNull();
+  });
+
+  it("a new list keeps the counts of keys that are still on it", () => {
+    const recorded = new RecordedKeys();
+    recorded.adopt(list, 0);
+    countOf(recorded, "k", 0);
+    recorded.adopt({ version: 8, keys: [...list.keys, { policy: "p", key: "l", forMs: 1_000 }] }, 0);
+    countOf(recorded, "l", 0);
+    expect(recorded.version).toBe(8);
+    expect(recorded.drain()).toEqual({ p: { k: { denied: 1 }, l: { denied: 1 } } });
+    recorded.adopt({ version: 9, keys: [] }, 0);
+    countOf(recorded, "k", 0);
+    expect(recorded.drain()).toBeNull();
   });
 });

@@ -47,6 +47,7 @@ export class History {
   undoOption(entry: AuditEntryView, nowMs: number): UndoOption {
     const { action, rule, before, after, seq } = entry;
     if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
+    if (action === "record" || action === "stop-recording") return { obstacle: "a recording changes no rule" };
     if (action === "reveal") return { obstacle: "the operator has seen the key" };
     if (action === "expire") return { obstacle: "the rule reached its end; make a new one instead" };
     const newest = rule === null ? undefined : this.#newestOfRule.get(rule);

@@ -20,6 +20,10 @@ export function changeLabel(entry: AuditEntryView, policies: readonly PolicyView
       return "Usage reset";
     case "rollback":
       return "Rolled back";
+    case "record":
+      return "Key recorded";
+    case "stop-recording":
+      return "Recording stopped";
     case "reveal":
       return "Key revealed";
     default:

@@ -89,6 +89,10 @@ export function changeText(entry: AuditEntryView): string {
       return `ended ${removedText(before)} of ${place}, which expired`;
     case "reset":
       return `reset the usage of ${place}`;
+    case "record":
+      return `recorded ${place} for an hour`;
+    case "stop-recording":
+      return `stopped the recording of ${place}`;
     case "reveal":
       return `revealed ${place}`;
     case "rollback":
