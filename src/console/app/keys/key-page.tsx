@@ -6,6 +6,7 @@ import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { type Opened, OpenedDialog } from "./dialogs.tsx";
+import { KeyRequests } from "./history.tsx";
 import type { KeyState } from "./rules.ts";
 import { explainKey, keyName, knownKey, revealKey } from "./known-keys.ts";
 import { hrefOf } from "../shell/route.ts";
@@ -55,6 +56,7 @@ function Known({ onReveal, ...state }: KnownProps) {
       </p>
       <Actions onOpen={setOpened} />
       <RulesOfKey rules={state.rules} onOpen={setOpened} />
+      <KeyRequests policy={state.policy} id={state.id} />
       {opened !== null && <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />}
     </>
   );

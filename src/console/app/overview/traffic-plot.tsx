@@ -46,7 +46,7 @@ export const deniedHref = ({ fromMs, toMs }: TimeRange, policy: string | null): 
 const summaryOf = ({ allowed, denied, decisions }: Numbers): string =>
   `Allowed ${numberText(allowed)}, denied ${numberText(denied)}, which is ${percentText(denied, decisions)} of all requests.`;
 
-const lineLooks = {
+export const lineLooks = {
   allowed: { label: "Allowed", color: "--allowed" },
   denied: { label: "Denied", color: "--denied", isFilled: true },
   dryRunDenied: { label: "Would be denied (dry run)", color: "--warning" },
@@ -97,14 +97,17 @@ async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly
   return entries.filter(({ at }) => Date.parse(at) >= fromMs);
 }
 
+/** Actions that change neither a rule nor the usage of a key. */
+const unmarked: ReadonlySet<AuditEntryView["action"]> = new Set(["reveal", "record", "stop-recording"]);
+
 /** @param policy null for the changes of all policies */
-const marksOf = (
+export const marksOf = (
   entries: readonly AuditEntryView[],
   policy: string | null,
   policies: readonly PolicyView[],
 ): PlotMark[] =>
   entries
-    .filter(({ action }) => action !== "reveal")
+    .filter(({ action }) => !unmarked.has(action))
     .filter((entry) => policy === null || entry.policy === null || entry.policy === policy)
     .map((entry) => {
       const label = changeLabel(entry, policies);
