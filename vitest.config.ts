@@ -88,7 +88,7 @@ const leftOut =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
     : [
-        "test/console/app/{advisor,audit,denied,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts",
+        "test/console/app/{advisor,audit,denied,key-history,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts",
         "test/system/{heap,first-seen,control-plane-propagation}.local.test.ts",
       ];
 

@@ -14,6 +14,8 @@ export interface ConsoleWorkerOptions {
   readonly policies?: readonly object[];
   /** Default: `/_headgate`. */
   readonly adminPath?: string;
+  /** The value of `SAMPLE`. Default: that of `npm start`, which samples every key. */
+  readonly sample?: string;
 }
 
 export interface ConsoleWorker {
@@ -57,6 +59,7 @@ const adminHost = "admin.localhost";
 export async function startConsoleWorker({
   policies = fewPolicies,
   adminPath = "/_headgate",
+  sample,
 }: ConsoleWorkerOptions = {}): Promise<ConsoleWorker> {
   const { folder, configure, remove } = checkout();
   const values = {
@@ -64,6 +67,7 @@ export async function startConsoleWorker({
     ADMIN_HOST: adminHost,
     ADMIN_PATH: adminPath,
     REVEAL: "admins",
+    ...(sample !== undefined && { SAMPLE: sample }),
   };
   configure(Object.entries(values).map(([name, value]) => `${name} = ${toml(value)}`));
   const secretsFile = join(folder, ".dev.vars");

@@ -225,43 +225,38 @@ describe("batches", () => {
       maxLength: 200,
       size: "max",
     });
-    await forAll(
-      [steps],
-      async (all) => {
-        const { statistics } = statisticsWith();
-        const stored = new Map<number, StatisticsBatch>();
-        const made = { allowed: 0, denied: 0 };
-        const beat = async (isReceived: boolean, isAnswered: boolean): Promise<void> => {
-          const batches = await statistics.batches();
-          if (!isReceived) return;
-          for (const batch of batches) {
-            if (stored.has(batch.seq)) repeated++;
-            else stored.set(batch.seq, batch);
-          }
-          if (isAnswered) statistics.stored(Math.max(0, ...stored.keys()));
-        };
-        for (const step of all) {
-          if (step === "allow") allow(statistics, `k${made.allowed++ % 7}`);
-          else if (step === "deny") deny(statistics, `k${made.denied++ % 7}`);
-          // oxlint-disable-next-line no-await-in-loop
-          else await beat(step !== "lost call", step === "beat");
+    await forAll([steps], async (all) => {
+      const { statistics } = statisticsWith();
+      const stored = new Map<number, StatisticsBatch>();
+      const made = { allowed: 0, denied: 0 };
+      const beat = async (isReceived: boolean, isAnswered: boolean): Promise<void> => {
+        const batches = await statistics.batches();
+        if (!isReceived) return;
+        for (const batch of batches) {
+          if (stored.has(batch.seq)) repeated++;
+          else stored.set(batch.seq, batch);
         }
-        // The second beat carries the counts that did not fit into the batches that had waited.
-        await beat(true, true);
-        await beat(true, true);
-        const counts = countsOf([...stored.values()]);
-        const sum = (of: (counts: StatisticsBatch["policies"][string]) => number): number =>
-          counts.reduce((total, each) => total + of(each), 0);
-        expect(sum(({ outcomes }) => outcomes.allowed ?? 0)).toBe(made.allowed);
-        expect(sum(({ outcomes }) => outcomes.denied ?? 0)).toBe(made.denied);
-        const listed = (keys: readonly { count: number }[]): number =>
-          keys.reduce((total, { count }) => total + count, 0);
-        expect(sum(({ topSpenders }) => listed(topSpenders))).toBe(made.allowed);
-        expect(sum(({ topDenied }) => listed(topDenied))).toBe(made.denied);
-        decisions += made.allowed + made.denied;
-      },
-      100,
-    )();
+        if (isAnswered) statistics.stored(Math.max(0, ...stored.keys()));
+      };
+      for (const step of all) {
+        if (step === "allow") allow(statistics, `k${made.allowed++ % 7}`);
+        else if (step === "deny") deny(statistics, `k${made.denied++ % 7}`);
+        // oxlint-disable-next-line no-await-in-loop
+        else await beat(step !== "lost call", step === "beat");
+      }
+      // The second beat carries the counts that did not fit into the batches that had waited.
+      await beat(true, true);
+      await beat(true, true);
+      const counts = countsOf([...stored.values()]);
+      const sum = (of: (counts: StatisticsBatch["policies"][string]) => number): number =>
+        counts.reduce((total, each) => total + of(each), 0);
+      expect(sum(({ outcomes }) => outcomes.allowed ?? 0)).toBe(made.allowed);
+      expect(sum(({ outcomes }) => outcomes.denied ?? 0)).toBe(made.denied);
+      const listed = (keys: readonly { count: number }[]): number => keys.reduce((sums, { count }) => sums + count, 0);
+      expect(sum(({ topSpenders }) => listed(topSpenders))).toBe(made.allowed);
+      expect(sum(({ topDenied }) => listed(topDenied))).toBe(made.denied);
+      decisions += made.allowed + made.denied;
+    })();
     expect(decisions).toBeGreaterThan(1_000);
     expect(repeated).toBeGreaterThan(100);
   });
