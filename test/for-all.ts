@@ -17,7 +17,7 @@ const fullRunFactor = 2;
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
   check: (...values: Values) => boolean | void | Promise<boolean | void>,
-  numRuns = 60,
+  numRuns = 100,
   fullRuns = numRuns * fullRunFactor,
 ): () => Promise<void> {
   const leastRuns = isFull ? fullRuns : numRuns;

@@ -169,12 +169,12 @@ export async function recordKeyDenials(
  * @returns the instance for the problem response; null when denials are not logged
  */
 export function logDeniedRequest(
-  { spends, admission: { outcomes } }: DecidedRequest,
+  { spends, admission }: DecidedRequest,
   { statistics }: Pick<Runtime, "statistics">,
 ): string | null {
   if (statistics === null) return null;
   let instance: string | null = null;
-  const denying = outcomes.filter((outcome) => !admits(outcome));
+  const denying = admission.outcomes.filter((outcome) => !admits(outcome));
   for (const outcome of denying) {
     const spend = spends.find(({ policy }) => policy.name === outcome.policy.name);
     if (spend === undefined) continue;

@@ -68,7 +68,7 @@ export async function replay(target: Target, requests: readonly RecordedRequest[
   let forwarded: string[] = [];
   const surroundings = {
     time,
-    log: (line: string) => void log.push(line),
+    log: (line: string) => void log.push(asBefore(line)),
     fetch: async (...given: Parameters<typeof fetch>) => {
       const request = new Request(...given);
       forwarded.push(await textOf(request.clone()));
@@ -139,11 +139,20 @@ async function send(
     status: response.status,
     // The previous version did not set Date, which Cloudflare's network adds.
     fields: [...response.headers].filter(([name]) => name !== "date"),
-    // The previous version did not state the instance of a denial, which is random.
-    body: new TextDecoder("latin1").decode(bytes).replaceAll(/,"instance":"urn:uuid:[\da-f-]{36}"/g, ""),
+    body: asBefore(new TextDecoder("latin1").decode(bytes)),
     isSocket,
   };
 }
+
+/**
+ * The previous version did not state the instance of a denial, which is random, and problems of the configuration did not
+ * name the policy.
+ */
+const asBefore = (text: string): string =>
+  text
+    .replaceAll(/,"instance":"urn:uuid:[\da-f-]{36}"/g, "")
+    .replaceAll(/,"policy":"[^"]*","accepted":/g, ',"accepted":')
+    .replaceAll(/(POLICIES(?:_\d+)?\[\d+\]) \([^)]*\) /g, "$1.");
 
 async function textOf(request: Request): Promise<string> {
   const lines = [...request.headers].map(([name, value]) => `${name}: ${value}`);

@@ -224,7 +224,10 @@ describe("key rules in the proxy", () => {
     app.setKeyRules("p", [{ kind: "block" }]);
     const blocked = await app.send("/");
     expect(Object.fromEntries(blocked.headers)).toEqual(Object.fromEntries(listed.headers));
-    expect(await problemOf(blocked)).toEqual(await problemOf(listed));
+    const instance: unknown = expect.stringMatching(/^urn:uuid:/);
+    const [status, details] = [listed.status, await listed.json<object>()];
+    expect(details).toMatchObject({ instance });
+    expect(await problemOf(blocked)).toEqual([status, { ...details, instance }]);
     expect(app.forwarded).toHaveLength(1);
     // The spend of the other policy is refunded.
     expect(await app.check("GET", "/check?policy=q")).toMatchObject({ limits: [{ remaining: 8 }] });

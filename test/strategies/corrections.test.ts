@@ -162,31 +162,27 @@ describe.each(variants)("the transitions of a strategy: $title", (variant) => {
 
   test("the wait is exact for every cost that does not fit", async () => {
     let waits = 0;
-    await forAll(
-      [fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })],
-      (moves, units) => {
-        if (strategy === undefined) throw new Error("expected a registered strategy");
-        const limit = compiledLimit(limitOf(variant, units, 10)).limit;
-        const capacity = strategy.capacity(limit);
-        let nowMs = at("0:01");
-        let state = strategy.fresh();
-        for (const { idleMs, agoMs, units: spent, isRefund } of moves) {
-          nowMs += idleMs;
-          const atMs = nowMs - agoMs;
-          state = isRefund
-            ? strategy.refund(limit, state, { atMs, units: spent }, nowMs)
-            : strategy.spend(limit, state, { atMs, units: spent }, nowMs);
-          const used = strategy.used(limit, state, nowMs);
-          for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
-            const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
-            expectSame(strategy.used(limit, state, fitsAtMs) + cost <= capacity, true);
-            expectSame(strategy.used(limit, state, fitsAtMs - 1) + cost <= capacity, false);
-            waits++;
-          }
+    await forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
+      if (strategy === undefined) throw new Error("expected a registered strategy");
+      const limit = compiledLimit(limitOf(variant, units, 10)).limit;
+      const capacity = strategy.capacity(limit);
+      let nowMs = at("0:01");
+      let state = strategy.fresh();
+      for (const { idleMs, agoMs, units: spent, isRefund } of moves) {
+        nowMs += idleMs;
+        const atMs = nowMs - agoMs;
+        state = isRefund
+          ? strategy.refund(limit, state, { atMs, units: spent }, nowMs)
+          : strategy.spend(limit, state, { atMs, units: spent }, nowMs);
+        const used = strategy.used(limit, state, nowMs);
+        for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
+          const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
+          expectSame(strategy.used(limit, state, fitsAtMs) + cost <= capacity, true);
+          expectSame(strategy.used(limit, state, fitsAtMs - 1) + cost <= capacity, false);
+          waits++;
         }
-      },
-      100,
-    )();
+      }
+    })();
     expect(waits).toBeGreaterThan(100);
   });
 

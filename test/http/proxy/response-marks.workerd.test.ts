@@ -126,7 +126,8 @@ describe("Proxy-Status", () => {
       limits: "9/s",
       deny: ["203.0.113.7"],
     };
-    const { send } = headgate({ ...unlimited, POLICIES: [blocking], ...variables });
+    const { LIMITS: limits = "1000/minute", ...others }: Record<string, string> = variables;
+    const { send } = headgate({ POLICIES: [{ name: "default", limits }, blocking], ...others });
     if (status === 429) await statusOf(send("/", visitor));
     const response = await send(path, visitor);
     expect(response.status).toBe(status);

@@ -114,6 +114,6 @@ it("invalid policies of a test limiter are reported like those in variables", ()
     { name: "login", limits: "5/hour" },
   ];
   expect(() => createTestLimiter({ policies: wrong })).toThrow(
-    /POLICIES\[0\]\.limits.*5 per parsec[^]*POLICIES\[1\]\.name/,
+    /POLICIES\[0\] \(login\) limits.*5 per parsec[^]*POLICIES\[1\] \(login\) name/,
   );
 });
