@@ -2,6 +2,7 @@
 import type { Locator, Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
+import { addSecondOperator, called, newestEntry, second } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focusOrder, horizontalOverflow, observePerformance } from "./page-checks.ts";
@@ -207,6 +208,26 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await axeViolations(page)).toEqual([]);
     await page.keyboard.press("Enter");
     await page.waitForURL(/\/audit\?seq=\d+/);
+  });
+
+  it("a rollback by another operator is one message and one mark, whatever the number of rules that it changes", async () => {
+    const { worker } = site;
+    await addSecondOperator(worker);
+    const to = (await newestEntry(worker))?.seq ?? 0;
+    const patch = (body: object) => called(worker, "PATCH", "/policies/api", body, second.token);
+    await patch({ mode: "dry-run", limits: "9/hour" });
+    const page = await site.open();
+    await page.getByRole("list", { name: "Changes of rules" }).getByRole("link").first().waitFor();
+    await called(worker, "POST", "/rollback", { to }, second.token);
+    const state = to === 0 ? "before the first change" : `after entry ${to}`;
+    await page.getByLabel("Messages").getByText(`second rolled back to the state ${state}`).waitFor();
+    expect(
+      await page
+        .getByLabel("Messages")
+        .getByText(/rolled back/)
+        .count(),
+    ).toBe(1);
+    await expect.poll(() => page.locator(".mark-text p").filter({ hasText: "rolled back" }).count()).toBe(1);
   });
 
   it("the URL contains the span and the policy, except for the default span", async () => {

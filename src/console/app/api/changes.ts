@@ -2,6 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
+import { type EntryGroup, groupsOf } from "../parts/entry-groups.ts";
 import { read } from "./client.ts";
 import { Polling } from "./poll.ts";
 
@@ -31,8 +32,11 @@ export function useChanges(onChange: () => void): void {
 /** Reads the audit log now, such as after a change of one's own. */
 export const readChanges = (): void => polling?.readAgain();
 
-/** Starts reading the audit log. Returns a function that stops it. */
-export function followChanges(onChange: (entries: readonly AuditEntryView[]) => void): () => void {
+/**
+ * Starts reading the audit log. Returns a function that stops it.
+ * @param onChange gets each change once, the newest first, and a rollback when its first entries have arrived
+ */
+export function followChanges(onChange: (changes: readonly EntryGroup[]) => void): () => void {
   let newest: number | null = null;
   const started = new Polling(async (abort) => {
     const known = newest;
@@ -44,7 +48,7 @@ export function followChanges(onChange: (entries: readonly AuditEntryView[]) => 
     const { entries } = await read<AuditPage>("audit?limit=50", abort);
     newest = entries[0]?.seq ?? 0;
     recentChanges.value = entries;
-    if (known !== null) onChange(entries.filter(({ seq }) => seq > known));
+    if (known !== null) onChange(groupsOf(entries).filter((group) => group.every(({ seq }) => seq > known)));
   }, pauseMs);
   polling = started;
   started.start();

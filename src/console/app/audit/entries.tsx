@@ -8,18 +8,11 @@ import type { AuditEntryView } from "../../../admin/wire.ts";
 import { second } from "../parts/count-down.tsx";
 import { Empty } from "../parts/notice.tsx";
 import { hrefOf, replaceQuery } from "../shell/route.ts";
-import {
-  differences,
-  type EntryGroup,
-  entryWindow,
-  firstAround,
-  groupsOf,
-  newerFirst,
-  olderFirst,
-} from "./shown-entries.ts";
+import { differences, entryWindow, firstAround, newerFirst, olderFirst } from "./shown-entries.ts";
 import type { History, UndoOption } from "./history.ts";
 import type { LoadedEntries } from "./loaded-entries.ts";
 import { UndoDialog } from "./dialogs.tsx";
+import { type EntryGroup, groupsOf, groupText } from "../parts/entry-groups.ts";
 import { changeText } from "../parts/rule-text.ts";
 import { countOf, instantText, shortId } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
@@ -151,8 +144,7 @@ function Entry(props: EntryProps) {
           <EntryLink entry={entry} />, <time dateTime={entry.at}>{instantText(entry.at)}</time>
         </span>{" "}
         <strong>{entry.actor}</strong>
-        {entry.via !== "system" && <span class="dim"> (by {viaNames[entry.via]})</span>}{" "}
-        {others.length === 0 ? changeText(entry) : rollbackText(group)}.
+        {entry.via !== "system" && <span class="dim"> (by {viaNames[entry.via]})</span>} {groupText(group)}.
         {undone !== null && (
           <>
             {" "}
@@ -188,12 +180,6 @@ const EntryLink = ({
     {isWithin ? "entry" : "Entry"} {seq}
   </a>
 );
-
-function rollbackText([{ rollback, note }, ...others]: EntryGroup): string {
-  const { to = 0 } = rollback ?? {};
-  const state = to === 0 ? "the state before the first change" : `the state after entry ${to}`;
-  return `rolled back to ${state}: ${countOf(others.length + 1, "change")}${note === null ? "" : ` (${note})`}`;
-}
 
 function Differences({ entry, isOpen }: { readonly entry: AuditEntryView; readonly isOpen: boolean }) {
   const rows = useMemo(() => differences(entry), [entry]);

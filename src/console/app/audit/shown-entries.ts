@@ -44,18 +44,6 @@ export function firstAround(list: readonly AuditEntryView[], first: number | nul
   return list[Math.max(0, index - step / 2)]?.seq ?? first;
 }
 
-/** One entry, or all shown entries of one rollback, the newest first. */
-export type EntryGroup = readonly [AuditEntryView, ...AuditEntryView[]];
-
-/** A rollback is one group, in the place of its newest entry. Entries of earlier versions do not name their rollback. */
-export function groupsOf(rows: readonly AuditEntryView[]): readonly EntryGroup[] {
-  const ofRollback = Map.groupBy(rows, ({ rollback }) => rollback?.from);
-  return rows.flatMap((row): EntryGroup[] => {
-    const [first = row, ...others] = row.rollback === undefined ? [] : (ofRollback.get(row.rollback.from) ?? []);
-    return first === row ? [[first, ...others]] : [];
-  });
-}
-
 export const filterFields = ["policy", "actor", "action", "key", "rule"] as const;
 
 /** Fields that are absent match every entry. `key` matches the beginning of the id of a key. */

@@ -6,7 +6,7 @@ import { queryText, read } from "../api/client.ts";
 import { type Polling, usePolled } from "../api/poll.ts";
 import type { PlotData, PlotMark, PlotSeries, TimeRange } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
-import { changeText } from "../parts/rule-text.ts";
+import { groupsOf, groupText } from "../parts/entry-groups.ts";
 import { instantText, numberText, percentText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { changeLabel } from "./change-label.ts";
@@ -106,16 +106,18 @@ export const marksOf = (
   policy: string | null,
   policies: readonly PolicyView[],
 ): PlotMark[] =>
-  entries
-    .filter(({ action }) => !unmarked.has(action))
-    .filter((entry) => policy === null || entry.policy === null || entry.policy === policy)
-    .map((entry) => {
-      const label = changeLabel(entry, policies);
-      return {
-        atMs: Date.parse(entry.at),
-        label: entry.action === "expire" ? label : `${label} by ${entry.actor}`,
-        shortLabel: label,
-        text: `${instantText(entry.at)}: ${entry.actor} ${changeText(entry)}`,
-        href: hrefOf("audit", { seq: entry.seq }),
-      };
-    });
+  groupsOf(
+    entries
+      .filter(({ action }) => !unmarked.has(action))
+      .filter((entry) => policy === null || entry.policy === null || entry.policy === policy),
+  ).map((group) => {
+    const [entry] = group;
+    const label = changeLabel(entry, policies);
+    return {
+      atMs: Date.parse(entry.at),
+      label: entry.action === "expire" ? label : `${label} by ${entry.actor}`,
+      shortLabel: label,
+      text: `${instantText(entry.at)}: ${entry.actor} ${groupText(group)}`,
+      href: hrefOf("audit", { seq: entry.seq }),
+    };
+  });

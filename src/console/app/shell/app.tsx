@@ -10,8 +10,7 @@ import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { operator, session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
-import type { AuditEntryView } from "../../../admin/wire.ts";
-import { changeText } from "../parts/rule-text.ts";
+import { type EntryGroup, groupText } from "../parts/entry-groups.ts";
 
 interface LazyView {
   readonly Component: ComponentType;
@@ -217,9 +216,10 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
   );
 }
 
-function announceChanges(entries: readonly AuditEntryView[]): void {
-  for (const entry of entries.toReversed()) {
-    if (entry.actor === operator.value?.name || entry.action === "reveal") continue;
-    showToast({ text: `${entry.actor} ${changeText(entry)}`, kind: "news" });
+function announceChanges(changes: readonly EntryGroup[]): void {
+  for (const group of changes.toReversed()) {
+    const [{ actor, action }] = group;
+    if (actor === operator.value?.name || action === "reveal") continue;
+    showToast({ text: `${actor} ${groupText(group)}`, kind: "news" });
   }
 }

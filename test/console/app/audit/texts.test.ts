@@ -1,7 +1,8 @@
 /** The sentences, differences and filters of audit entries. */
 import { describe, expect, it } from "vitest";
-import { differences, filterIn, groupsOf, matches } from "../../../../src/console/app/audit/shown-entries.ts";
+import { differences, filterIn, matches } from "../../../../src/console/app/audit/shown-entries.ts";
 import { History } from "../../../../src/console/app/audit/history.ts";
+import { groupsOf, groupText } from "../../../../src/console/app/parts/entry-groups.ts";
 import { changeText } from "../../../../src/console/app/parts/rule-text.ts";
 import { entry, rule } from "../audit-entries.ts";
 
@@ -69,6 +70,16 @@ describe("the entries of a rollback", () => {
       [4],
       [3],
     ]);
+  });
+
+  it("a group of several entries says to which state it rolled back, and a single entry says what it changed", () => {
+    const removed = { before: rule(), note: "ticket 7" };
+    const first = { ...rolledBack(7, 5), ...removed };
+    expect(groupText([first, rolledBack(6, 5)])).toBe("rolled back to the state after entry 1 (ticket 7)");
+    expect(groupText([{ ...first, rollback: { to: 0, from: 5 } }, first])).toMatch(
+      /^rolled back to the state before the first change/,
+    );
+    expect(groupText([first])).toMatch(/^rolled back: removed the rule “mode dry-run”/);
   });
 });
 
