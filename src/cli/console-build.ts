@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 
 const root = join(import.meta.dirname, "../..");
@@ -55,7 +55,7 @@ function hashOfSources(): string {
     .filter((entry) => entry.isFile())
     .map(({ parentPath, name }) => join(parentPath, name));
   for (const file of [...files.toSorted(), join(root, "package-lock.json")]) {
-    if (existsSync(file)) hash.update(`${file}\0`).update(readFileSync(file));
+    if (existsSync(file)) hash.update(`${relative(root, file)}\0`).update(readFileSync(file));
   }
   return hash.digest("hex");
 }

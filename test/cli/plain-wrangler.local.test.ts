@@ -7,7 +7,7 @@ import { type Checkout, checkout, freePort, printed, type Run, runNpm } from "..
 let copy: Checkout;
 let runs: Run[];
 beforeEach(() => {
-  copy = checkout();
+  copy = checkout({ isBuilt: false });
   runs = [];
   vi.stubEnv("WRANGLER_SEND_METRICS", "false");
 });

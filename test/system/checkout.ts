@@ -1,4 +1,4 @@
-/** A copy of the project as after `npm ci`, without `.dev.vars` and builds, for tests that run its npm scripts. */
+/** A copy of the project without `.dev.vars`, for tests that run its npm scripts. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -16,9 +16,13 @@ export interface Checkout {
   readonly remove: () => void;
 }
 
-export function checkout(): Checkout {
+/** The console that the global setup built, which `[build]` then takes instead of building it again. */
+const built = ["package-lock.json", "dist/console", "dist/console.sources"];
+
+/** @param isBuilt false copies what `npm ci` leaves, without a build of the console */
+export function checkout({ isBuilt = true } = {}): Checkout {
   const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml"]) {
+  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml", ...(isBuilt ? built : [])]) {
     cpSync(part, join(folder, part), { recursive: true });
   }
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
