@@ -61,7 +61,7 @@ describe("the files of the package", () => {
     );
   });
 
-  it("the console's page in the package names only files of the package, which add at most 0.75 MB to it", () => {
+  it("the console's page in the package names only files of the package, which add at most 0.78 MB to it", () => {
     const folder = join(installed, "lib/console");
     const page = readFileSync(join(folder, "index.html"), "utf8");
     const named = [...page.matchAll(/(?:src|href)="(.*?)"/g)].map(([, file = ""]) => file);
@@ -69,7 +69,7 @@ describe("the files of the package", () => {
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
     const sizes = files.map((file) => statSync(join(folder, file)).size);
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(750_000);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(780_000);
   });
 
   it("modules and declarations of the package import only one another, hono and modules of the platform", async () => {
@@ -172,12 +172,12 @@ const imports: readonly Import[] = [
   },
   { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.5 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.2 },
-  { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 54 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 106.2 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 126.5 },
-  { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 95.5 },
+  { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 57.5 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 107.5 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 133 },
+  { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 96.5 },
   { code: 'export * from "headgate/client"', folders: /^src\/sdk\/client\//, mostKB: 6.4 },
-  { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 106 },
+  { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 107 },
 ];
 
 describe("the code that a bundler takes from the package", () => {

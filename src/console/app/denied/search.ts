@@ -21,14 +21,14 @@ export function soughtBy(text: string): readonly Sought[] {
  */
 export async function findDenial(
   text: string,
-  policy: string | undefined,
+  { policy, at }: { readonly policy?: string | undefined; readonly at?: string | undefined },
   post: (body: object) => Promise<FoundDenials> = (body) => call<FoundDenials>("POST", "denials/search", { body }),
 ): Promise<FoundDenials> {
   let last: FoundDenials | null = null;
   for (const sought of soughtBy(text)) {
     try {
       // oxlint-disable-next-line no-await-in-loop -- most searches end with the first answer
-      last = await post({ ...sought, ...(policy !== undefined && { policy }) });
+      last = await post({ ...sought, ...(policy !== undefined && { policy }), ...(at !== undefined && { at }) });
       if (last.denial !== null) return last;
     } catch (error) {
       if (last === null || !(error instanceof ApiProblem) || error.status !== 422) throw error;
@@ -46,11 +46,17 @@ export function denialText(denial: DenialView, nowMs: number): string {
   return `at ${timeText(at)} (${ago} ago): ${cause}.${more}`;
 }
 
+/** A search reads at most this many entries, the newest first. */
+const mostFound = 200;
+
+type CountedDenials = Pick<FoundDenials, "denial" | "count" | "since" | "denials">;
+
 /** Such as "14 denials of this key since 09:38:02." Empty for a denial without a key. */
-export const denialsOfKeyText = ({ denial, count, since }: Pick<FoundDenials, "denial" | "count" | "since">): string =>
-  denial === null || denial.id === null || since === null
-    ? ""
-    : `${countOf(count, "denial")} of this key since ${timeText(since)}.`;
+export function denialsOfKeyText({ denial, count, since, denials }: CountedDenials): string {
+  if (denial === null || denial.id === null || since === null) return "";
+  const earlier = denials.length < mostFound ? "" : ", and earlier ones";
+  return `${countOf(count, "denial")} of this key since ${timeText(since)}${earlier}.`;
+}
 
 /** Since when the log is complete, and how many denials it lacks. */
 export const completenessText = ({ dropped, completeSince }: Pick<FoundDenials, "dropped" | "completeSince">): string =>

@@ -33,11 +33,12 @@ function Search() {
   const { query } = route.value;
   const named = query.get("instance") ?? "";
   const [typed, setTyped] = useState(named);
+  const [age, setAge] = useState("");
   const [found, setFound] = useState<FoundDenials | null>(null);
   const problemId = useId();
   const { run, isRunning, problem } = useAction(async () => {
     setFound(null);
-    const result = await findDenial(typed.trim(), query.get("policy") ?? undefined);
+    const result = await findDenial(typed.trim(), { policy: query.get("policy") ?? undefined, at: soughtAt(age) });
     setFound(result);
     const isOfInstance = result.denial?.instance.endsWith(typed.trim().toLowerCase()) === true;
     replaceQuery({ instance: isOfInstance ? result.denial?.instance : "" });
@@ -62,6 +63,7 @@ function Search() {
           spellcheck={false}
           onInput={setTyped}
         />
+        <SelectField label="When" value={age} options={ages} onChange={setAge} />
         <button type="submit" class="primary" disabled={isRunning}>
           Find
         </button>
@@ -72,6 +74,20 @@ function Search() {
       <div role="status">{found !== null && <Result found={found} />}</div>
     </section>
   );
+}
+
+const minuteMs = 60_000;
+const ages = [
+  ["", "Latest denial"],
+  ...[5, 10, 30, 60, 180, 720].map((minutes) => [`${minutes}`, `${durationText(minutes * minuteMs)} ago`] as const),
+] as const;
+
+/** The instant whose nearest denial is sought: the chosen one, else the middle of the period in the address of the page. */
+function soughtAt(age: string): string | undefined {
+  if (age !== "") return new Date(now() - Number(age) * minuteMs).toISOString();
+  const [from, to] = periodIn(route.value.query);
+  if (from === undefined || to === undefined) return undefined;
+  return new Date((Date.parse(from) + Date.parse(to)) / 2).toISOString();
 }
 
 function Result({ found }: { readonly found: FoundDenials }) {

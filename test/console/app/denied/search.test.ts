@@ -54,7 +54,7 @@ describe("a text that an operator searches for", () => {
 
   it("a UUID that is no known instance is sought as an API key", async () => {
     const bodies: object[] = [];
-    const found = await findDenial(uuid, "login", async (body) => {
+    const found = await findDenial(uuid, { policy: "login" }, async (body) => {
       bodies.push(body);
       return "key" in body ? { ...nothing, denial } : nothing;
     });
@@ -65,13 +65,23 @@ describe("a text that an operator searches for", () => {
     ]);
   });
 
+  it("a search with an instant finds the denial nearest to it", async () => {
+    const at = "2026-11-22T17:50:00.000Z";
+    const bodies: object[] = [];
+    await findDenial("203.0.113.7", { at }, (body) => {
+      bodies.push(body);
+      return Promise.resolve(nothing);
+    });
+    expect(bodies).toEqual([{ key: "203.0.113.7", at }]);
+  });
+
   it("a UUID that fits the key of no policy has the result of the search for the instance", async () => {
     const refused = new ApiProblem({ status: 422, detail: "key: expected a key" });
-    const found = await findDenial(uuid, undefined, (body) =>
+    const found = await findDenial(uuid, {}, (body) =>
       "key" in body ? Promise.reject(refused) : Promise.resolve(nothing),
     );
     expect(found).toBe(nothing);
-    await expect(findDenial("no address", undefined, () => Promise.reject(refused))).rejects.toBe(refused);
+    await expect(findDenial("no address", {}, () => Promise.reject(refused))).rejects.toBe(refused);
   });
 });
 
@@ -87,9 +97,11 @@ describe("the words for a denial", () => {
   });
 
   it("the denials of the key are counted since the first of them", () => {
-    const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z" };
+    const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z", denials: [denial] };
     expect(denialsOfKeyText(found)).toMatch(/^14 denials of this key since \d\d:38:00\.$/);
     expect(denialsOfKeyText({ ...found, denial: { ...denial, id: null } })).toBe("");
+    const all = Array.from({ length: 200 }, () => denial);
+    expect(denialsOfKeyText({ ...found, denials: all })).toMatch(/since \d\d:38:00, and earlier ones\.$/);
   });
 
   it("the log says how many denials it lacks", () => {
