@@ -1,5 +1,5 @@
 /** The recording of keys: what operators ask of the control plane object, what isolates get and send, and the answers. */
-import type { Actor, Done, PolicyCounts } from "./protocol.ts";
+import { type Actor, type Done, outcomeNames, type PolicyCounts } from "./protocol.ts";
 
 export interface RecordedKey {
   readonly policy: string;
@@ -70,3 +70,9 @@ export interface RecordingMethods {
   stopRecording(call: Recording): void;
   recordedCounts(query: RecordedQuery): RecordedCounts;
 }
+
+/** The outcomes that occurred. @param counts in the order of `outcomeNames` */
+export const outcomesIn = (counts: ArrayLike<number>): PolicyCounts["outcomes"] =>
+  Object.fromEntries(
+    outcomeNames.map((name, index) => [name, counts[index] ?? 0] as const).filter(([, count]) => count > 0),
+  );

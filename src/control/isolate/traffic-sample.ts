@@ -5,7 +5,7 @@
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import { digitOf, toBase64Url } from "../base64url.ts";
 import { type OutcomeName, outcomeNames, type SampleBatch } from "../protocol.ts";
-import type { RecordedKeyList, RecordedOutcomes } from "../recording-calls.ts";
+import { outcomesIn, type RecordedKeyList, type RecordedOutcomes } from "../recording-calls.ts";
 import { type SampledEvent, encodeSamples } from "../sample-codec.ts";
 
 /** The most events of a batch, of all policies together. Further ones are counted as lost. */
@@ -153,12 +153,13 @@ export class RecordedKeys {
   }
 }
 
-function drained(keys: ReadonlyMap<string, OpenKey>): Record<string, Partial<Record<OutcomeName, number>>> {
-  const counted = [...keys].flatMap(([key, { outcomes }]) => {
-    const counts = outcomeNames.map((name, index) => [name, outcomes[index] ?? 0] as const);
-    outcomes.fill(0);
-    const nonZero = counts.filter(([, count]) => count > 0);
-    return nonZero.length === 0 ? [] : [[key, Object.fromEntries(nonZero)] as const];
-  });
-  return Object.fromEntries(counted);
+function drained(keys: ReadonlyMap<string, OpenKey>): RecordedOutcomes[string] {
+  const counted = [...keys].filter(([, { outcomes }]) => outcomes.some(Boolean));
+  return Object.fromEntries(
+    counted.map(([key, { outcomes }]) => {
+      const counts = outcomesIn(outcomes);
+      outcomes.fill(0);
+      return [key, counts];
+    }),
+  );
 }

@@ -5,15 +5,16 @@
  * A recording costs two written rows, its start and a day later its deletion, and one more if it is stopped or extended.
  * Counts cost two rows an hour, however many keys are recorded: 100 keys take about 100 KB.
  */
-import { type PolicyCounts, outcomeNames } from "../protocol.ts";
-import type {
-  RecordedCounts,
-  RecordedKey,
-  RecordedKeyList,
-  RecordedOutcomes,
-  RecordedPeriod,
-  RecordedQuery,
-  RecordingReply,
+import { outcomeNames } from "../protocol.ts";
+import {
+  outcomesIn,
+  type RecordedCounts,
+  type RecordedKey,
+  type RecordedKeyList,
+  type RecordedOutcomes,
+  type RecordedPeriod,
+  type RecordedQuery,
+  type RecordingReply,
 } from "../recording-calls.ts";
 import { dayMs, hourMs, minuteMs } from "./statistics-rows.ts";
 import { numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
@@ -262,8 +263,3 @@ export class Recordings {
     return ends.length === 0 ? null : Math.min(...ends);
   }
 }
-
-const outcomesIn = (counts: readonly number[]): PolicyCounts["outcomes"] =>
-  Object.fromEntries(
-    outcomeNames.map((name, index) => [name, counts[index] ?? 0] as const).filter(([, count]) => count > 0),
-  );
