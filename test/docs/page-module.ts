@@ -6,15 +6,19 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { afterAll } from "vitest";
 
-/** Call this once in a test file, outside of `describe`. The returned function bundles and imports a module. */
-export function pageModules(): <Exports>(code: string) => Promise<Exports> {
+const subpaths = ["client", "hono", "limiter", "object", "test"];
+
+/**
+ * Call this once in a test file, outside of `describe`. The returned function bundles a module for Node, and returns its
+ * file.
+ */
+export function pageBundles(): (code: string) => Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-page-module-"));
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
-  const subpaths = ["client", "hono", "limiter", "test"];
   let count = 0;
-  return async <Exports>(code: string) => {
-    const file = join(folder, `module-${(count += 1)}.mjs`);
+  return async (code) => {
+    const file = join(folder, `module-${(count += 1)}.test.mjs`);
     await build({
       stdin: { contents: code, loader: "ts", resolveDir: folder },
       outfile: file,
@@ -24,6 +28,12 @@ export function pageModules(): <Exports>(code: string) => Promise<Exports> {
       external: ["cloudflare:*"],
       alias: Object.fromEntries(subpaths.map((name) => [`headgate/${name}`, resolve(`src/sdk/package/${name}.ts`)])),
     });
-    return (await import(pathToFileURL(file).href)) as Exports;
+    return file;
   };
+}
+
+/** As `pageBundles`, but the returned function imports the module. */
+export function pageModules(): <Exports>(code: string) => Promise<Exports> {
+  const bundled = pageBundles();
+  return async <Exports>(code: string) => (await import(pathToFileURL(await bundled(code)).href)) as Exports;
 }

@@ -1,15 +1,12 @@
 /** Runs the examples of the page about testing limits, with the sources instead of the installed package. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { afterAll, expect, it } from "vitest";
+import { resolve } from "node:path";
+import { expect, it } from "vitest";
 import { build } from "esbuild";
 import { pageBlock } from "./page-block.ts";
+import { pageBundles } from "./page-module.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "headgate-tests-of-users-"));
-symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const bundled = pageBundles();
 
 const page = "how-to/test-your-limits";
 const examples = [
@@ -18,26 +15,15 @@ const examples = [
   { name: "waiting", text: pageBlock(page, "ts waiting") },
 ];
 
-it.each(examples)("the tests in the page's example pass in plain Node: $name", async ({ name, text }) => {
-  const file = join(folder, `${name}.test.mjs`);
-  await build({
-    stdin: { contents: text, loader: "ts", resolveDir: folder },
-    outfile: file,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    alias: Object.fromEntries(
-      ["client", "hono", "test"].map((subpath) => [`headgate/${subpath}`, resolve(`src/sdk/package/${subpath}.ts`)]),
-    ),
-  });
-  const output = execFileSync(process.execPath, [file], { encoding: "utf8" });
+it.each(examples)("the tests in the page's example pass in plain Node: $name", async ({ text }) => {
+  const output = execFileSync(process.execPath, [await bundled(text)], { encoding: "utf8" });
   expect(output).toMatch(/pass [1-9]\d*\n.*fail 0\n/);
 });
 
 it("the entry module of the page about testing limits exports the app and the Durable Object class", async () => {
   const app = "export default { fetch: () => new Response('app') };";
   const { outputFiles } = await build({
-    stdin: { contents: pageBlock(page, "ts entry"), loader: "ts", resolveDir: folder },
+    stdin: { contents: pageBlock(page, "ts entry"), loader: "ts", resolveDir: resolve("test") },
     bundle: true,
     format: "esm",
     write: false,
