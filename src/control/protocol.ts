@@ -92,6 +92,8 @@ export interface StatisticsBatch extends RecordedBatch {
   readonly seq: number;
   /** How many milliseconds before the beat the batch was closed. */
   readonly agoMs: number;
+  /** The minute of the counts, by the isolate's clock. Default: that in which the batch was closed. */
+  readonly countedInMs?: number;
   readonly policies: Readonly<Record<string, PolicyCounts>>;
   /** Requests that the origin did not answer. */
   readonly originFailures: number;
@@ -142,11 +144,7 @@ export interface PolicyInfo {
   readonly mode: PolicyMode;
   readonly objects: ObjectSettings;
   /** The limits in effect for a key without rules or overrides. */
-  readonly limits: readonly {
-    readonly name: string;
-    readonly limit: number;
-    readonly windowMs: number;
-  }[];
+  readonly limits: readonly { readonly name: string; readonly limit: number; readonly windowMs: number }[];
 }
 
 export interface BeatCall extends KnownRecordings {

@@ -30,6 +30,12 @@ interface WaitingBatch {
   readonly events: number;
 }
 
+/** The counts of a batch. */
+export type BatchCounts = Pick<
+  StatisticsBatch,
+  "policies" | "originFailures" | "requests" | "recorded" | "countedInMs"
+>;
+
 /** A listed key, which is sealed after its batch was closed. */
 export interface SealedKey extends CountedKey {
   sealed?: string;
@@ -75,7 +81,7 @@ export class WaitingBatches {
 
   /** Adds a batch with its samples and denials, and seals its keys that are due. */
   async add(
-    counts: Pick<StatisticsBatch, "policies" | "originFailures" | "requests" | "recorded">,
+    counts: BatchCounts,
     sampled: DrainedSamples | null,
     denials: DrainedDenials | null,
     named: readonly SealCandidate[],

@@ -28,7 +28,10 @@ export interface ControlClientOptions {
   /** The HMAC with `KEY_SECRET`. */
   readonly hash: (text: string) => Promise<string>;
   /** The source of the counts that beats carry. */
-  readonly statistics: Pick<IsolateStatistics, "batches" | "stored" | "setTailed" | "tail" | "alerts" | "recorded">;
+  readonly statistics: Pick<
+    IsolateStatistics,
+    "startMinute" | "batches" | "stored" | "setTailed" | "tail" | "alerts" | "recorded"
+  >;
   readonly clock: Clock;
   /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */
   readonly random?: () => number;
@@ -98,6 +101,7 @@ export class ControlClient {
   touch(waitUntil: WaitUntil): void {
     const nowMs = this.#options.clock.now();
     this.#requests++;
+    this.#options.statistics.startMinute(nowMs);
     if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
   }
 

@@ -6,26 +6,25 @@ import type { PlainKey } from "../../policy/key.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
-import {
-  type KeyAlert,
-  type OutcomeName,
-  type PolicyCounts,
-  type StatisticsBatch,
-  type TailEntry,
-  latencyBoundsMs,
-  outcomeNames,
-} from "../protocol.ts";
-import { SpaceSaving } from "../space-saving.ts";
-import { type SealCandidate, type SealedKey, WaitingBatches } from "./batches.ts";
+import type { KeyAlert, OutcomeName, StatisticsBatch, TailEntry } from "../protocol.ts";
+import { type BatchCounts, type SealCandidate, WaitingBatches } from "./batches.ts";
 import { type DecidedDenial, type DecidedKey, DenialSample, describedDenial } from "./denial-sample.ts";
-import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
+import { type KeySealer, labelOf } from "./key-sealer.ts";
+import { PolicyStatistics } from "./policy-statistics.ts";
 import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
 import { RecordedKeys, TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
 
-const sketchSlots = 256;
 /** The most keys of one list, and of all lists in a batch, which then has at most about 20 KB. */
 const mostListed = 20;
 const mostListedInBatch = 256;
+const minuteMs = 60_000;
+/** The control plane stores counts by the minute, and takes those of earlier minutes as counts of now. */
+const mostEndedMinutes = 2;
+
+interface EndedMinute {
+  readonly counts: BatchCounts;
+  readonly named: readonly SealCandidate[];
+}
 
 export interface StatisticsOptions {
   /** Null when `REVEAL` is off: plain keys are then never kept. */
@@ -51,6 +50,10 @@ export class IsolateStatistics {
   readonly #policies = new Map<string, PolicyStatistics>();
   #originFailures = 0;
   #requests = 0;
+  /** The minute of the open counts, or the latest of their minutes; null before the first request. */
+  #countedInMs: number | null = null;
+  /** Counts that no batch has yet, the oldest first. */
+  #ended: readonly EndedMinute[] = [];
   readonly #waiting: WaitingBatches;
   readonly #alertedPolicies: ReadonlySet<string>;
   readonly #alerts = new KeyAlerts();
@@ -75,6 +78,13 @@ export class IsolateStatistics {
     if (this.#colo !== "" || typeof cf !== "object" || cf === null) return;
     const colo: unknown = Reflect.get(cf, "colo");
     if (typeof colo === "string") this.#colo = colo;
+  }
+
+  /** Call this before a request is counted, so that the counts of each minute are apart. */
+  startMinute(nowMs: number): void {
+    if (this.#countedInMs !== null && nowMs >= this.#countedInMs && nowMs - this.#countedInMs < minuteMs) return;
+    if (this.#ended.length < mostEndedMinutes) this.#endMinute();
+    this.#countedInMs = Math.floor(nowMs / minuteMs) * minuteMs;
   }
 
   /**
@@ -212,23 +222,39 @@ export class IsolateStatistics {
     return created;
   }
 
-  async #close(): Promise<void> {
+  /** Takes the open counts as those of one minute. */
+  #endMinute(): void {
     const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
-    const sampled = this.traffic?.drain() ?? null;
-    const denials = this.#denials?.drain(this.#now()) ?? null;
-    const recorded = this.recorded.drain();
-    if (counted.length === 0 && this.#originFailures === 0 && sampled === null && denials === null) return;
+    if (counted.length === 0 && this.#originFailures === 0) return;
     const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
     const share = Math.max(1, Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists))));
     const drained = counted.map(([policy, each]) => [policy, each.drain(policy, share)] as const);
-    const policies = Object.fromEntries(drained.map(([policy, { counts }]) => [policy, counts]));
-    const originFailures = this.#originFailures;
-    const requests = this.#requests;
+    const counts: BatchCounts = {
+      policies: Object.fromEntries(drained.map(([policy, each]) => [policy, each.counts])),
+      originFailures: this.#originFailures,
+      requests: this.#requests,
+      ...(this.#countedInMs !== null && { countedInMs: this.#countedInMs }),
+    };
     this.#originFailures = 0;
     this.#requests = 0;
-    const named = drained.flatMap(([, each]) => each.named);
-    const batch = { policies, originFailures, requests, ...(recorded !== null && { recorded }) };
-    await this.#waiting.add(batch, sampled, denials, named, this.#now());
+    this.#ended = [...this.#ended, { counts, named: drained.flatMap(([, { named }]) => named) }];
+  }
+
+  /** Makes a batch of each minute. The last one has what is not counted by the minute. */
+  async #close(): Promise<void> {
+    this.#endMinute();
+    const sampled = this.traffic?.drain() ?? null;
+    const denials = this.#denials?.drain(this.#now()) ?? null;
+    const recorded = this.recorded.drain();
+    const earlier = this.#ended.slice(0, -1);
+    const last = this.#ended.at(-1);
+    this.#ended = [];
+    if (last === undefined && sampled === null && denials === null) return;
+    const nowMs = this.#now();
+    const added = earlier.map(({ counts, named }) => this.#waiting.add(counts, null, null, named, nowMs));
+    const { counts, named } = last ?? { counts: { policies: {}, originFailures: 0, requests: 0 }, named: [] };
+    const batch = { ...counts, ...(recorded !== null && { recorded }) };
+    await Promise.all([...added, this.#waiting.add(batch, sampled, denials, named, nowMs)]);
   }
 
   async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {
@@ -245,145 +271,3 @@ const isByLimits = (outcome: OutcomeName): boolean =>
 
 const isAllowedByName = (outcome: OutcomeName): boolean =>
   outcome === "allowed" || outcome === "exempt" || outcome === "fallback-open";
-
-/** The counts of one policy since the last batch. */
-export class PolicyStatistics {
-  /** In the order of `outcomeNames`. */
-  readonly #outcomes = new Float64Array(outcomeNames.length);
-  #nearLimit = 0;
-  #deniedRequests = 0;
-  /** By bucket. The last one counts latencies above all bounds. */
-  readonly #latency = new Float64Array(latencyBoundsMs.length + 1);
-  #latencySumMs = 0;
-  #hasCounts = false;
-  readonly #denied = new NamedSketch();
-  readonly #spenders = new NamedSketch();
-  /** The units that settlements gave back. Null until the first. */
-  #refunds: SpaceSaving | null = null;
-
-  count(outcome: OutcomeName): void {
-    const index = outcomeNames.indexOf(outcome);
-    this.#outcomes[index] = (this.#outcomes[index] ?? 0) + 1;
-    this.#hasCounts = true;
-  }
-
-  countDeniedRequest(): void {
-    this.#deniedRequests++;
-    this.#hasCounts = true;
-  }
-
-  /** Counts a decision after which less than 20 % of a limit is left. */
-  countNearLimit({ limits }: Decision): void {
-    for (const { remaining, capacity } of limits) {
-      if (remaining * 5 >= capacity) continue;
-      this.#nearLimit++;
-      return;
-    }
-  }
-
-  countLatency(latencyMs: number): void {
-    // A clock that stepped back must not reduce the sum.
-    const ms = Math.max(0, latencyMs);
-    // Most latencies are short.
-    let bucket = 0;
-    while (ms > (latencyBoundsMs[bucket] ?? Infinity)) bucket++;
-    this.#latency[bucket] = (this.#latency[bucket] ?? 0) + 1;
-    this.#latencySumMs += ms;
-    this.#hasCounts = true;
-  }
-
-  countDenied(key: string, plain: PlainKey | null): void {
-    this.#denied.add(key, 1, plain);
-  }
-
-  countSpent({ partitionKey, cost }: DecidedKey, plain: PlainKey | null): void {
-    if (cost > 0) this.#spenders.add(partitionKey, cost, plain);
-  }
-
-  /**
-   * Counts the difference that a settlement makes. Refunds have a list of their own: a sketch that subtracts would no
-   * longer bound the counts of the keys that it has dropped.
-   * @param more the actual cost less the cost that was counted
-   */
-  countSettled(key: string, more: number): void {
-    if (more > 0) this.#spenders.addMore(key, more);
-    else (this.#refunds ??= new SpaceSaving(sketchSlots)).add(key, -more);
-    this.#hasCounts = true;
-  }
-
-  get hasCounts(): boolean {
-    return this.#hasCounts;
-  }
-
-  /** The number of lists that are not empty. */
-  get lists(): number {
-    const sizes = [this.#denied.size, this.#spenders.size, this.#refunds?.size ?? 0];
-    return sizes.filter((size) => size > 0).length;
-  }
-
-  /** Returns the counts, and the listed keys whose plain form is known. Resets the counts to 0. */
-  drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly SealCandidate[] } {
-    const denied = this.#denied.drain(policy, mostKeys);
-    const spenders = this.#spenders.drain(policy, mostKeys);
-    const refunds = this.#refunds?.top(mostKeys) ?? { keys: [], mostOther: 0 };
-    this.#refunds?.clear();
-    const counts: PolicyCounts = {
-      outcomes: Object.fromEntries(nonZero(this.#outcomes).map(([index, count]) => [outcomeNames[index] ?? "", count])),
-      nearLimit: this.#nearLimit,
-      latency: nonZero(this.#latency),
-      latencySumMs: this.#latencySumMs,
-      topDenied: denied.keys,
-      ...(denied.mostOther > 0 && { mostOtherDenied: denied.mostOther }),
-      topSpenders: spenders.keys,
-      ...(spenders.mostOther > 0 && { mostOtherSpent: spenders.mostOther }),
-      ...(this.#deniedRequests > 0 && { deniedRequests: this.#deniedRequests }),
-      ...(refunds.keys.length > 0 && { topRefunded: refunds.keys }),
-      ...(refunds.mostOther > 0 && { mostOtherRefunded: refunds.mostOther }),
-    };
-    this.#outcomes.fill(0);
-    this.#nearLimit = 0;
-    this.#deniedRequests = 0;
-    this.#latency.fill(0);
-    this.#latencySumMs = 0;
-    this.#hasCounts = false;
-    return { counts, named: [...denied.named, ...spenders.named] };
-  }
-}
-
-const nonZero = (counts: Float64Array): [index: number, count: number][] =>
-  [...counts.entries()].filter(([, count]) => count > 0);
-
-/** The most frequent keys, with their plain forms. */
-class NamedSketch {
-  readonly #sketch = new SpaceSaving(sketchSlots);
-  /** By slot. */
-  readonly #plain: (PlainKey | null)[] = [];
-
-  add(key: string, weight: number, plain: PlainKey | null): void {
-    const slot = this.#sketch.add(key, weight);
-    this.#plain[slot] = plain === null || isTooLong(plain) ? null : plain;
-  }
-
-  /** Adds to the weight of a key whose plain form is unknown, or was passed before. */
-  addMore(key: string, weight: number): void {
-    const isKnown = this.#sketch.slotOf(key) !== -1;
-    const slot = this.#sketch.add(key, weight);
-    if (!isKnown) this.#plain[slot] = null;
-  }
-
-  get size(): number {
-    return this.#sketch.size;
-  }
-
-  drain(policy: string, mostKeys: number) {
-    const { keys, mostOther } = this.#sketch.top(mostKeys);
-    const listed: SealedKey[] = keys.map((each) => ({ ...each }));
-    const named = listed.flatMap((each, rank): SealCandidate[] => {
-      const plain = this.#plain[this.#sketch.slotOf(each.key)] ?? null;
-      return plain === null ? [] : [{ policy, rank, key: each.key, listed: each, plain }];
-    });
-    this.#sketch.clear();
-    this.#plain.length = 0;
-    return { keys: listed, mostOther, named };
-  }
-}

@@ -135,11 +135,11 @@ export class StatisticsStore implements Task {
     for (const batch of batches) {
       const closedAtMs = nowMs - batch.agoMs;
       if (!this.#batches.count(isolate, batch.seq, closedAtMs)) continue;
-      const minuteAtMs = this.#minuteAtMs(closedAtMs, nowMs);
+      const minuteAtMs = this.#minuteAtMs(batch.countedInMs, closedAtMs, nowMs);
       this.#minute(minuteAtMs).add(batch);
       this.recordings.add(batch.recorded, minuteAtMs, nowMs);
       this.#totals.add(batch);
-      this.#denialRuns.add(batch, closedAtMs);
+      this.#denialRuns.add(batch, Math.min(closedAtMs, minuteAtMs + minuteMs - 1));
       this.#top.add(batch.policies, nowMs);
       this.#samples.add(batch.samples, nowMs);
       this.#denials.add(batch.denials, closedAtMs);
@@ -321,10 +321,15 @@ export class StatisticsStore implements Task {
     return tallies.reduce((sum, [, tally]) => sum + limitedIn(tally.of(policy)), 0);
   }
 
-  /** The minute in which a batch was closed if it is open, else the current one. */
-  #minuteAtMs(closedAtMs: number, nowMs: number): number {
-    const closedIn = floorTo(minuteMs, closedAtMs);
-    return nowMs - closedIn < minuteMs + lateMs ? closedIn : floorTo(minuteMs, nowMs);
+  /**
+   * The minute in which the isolate made the counts; if it is in the future or not open, the minute in which the batch was
+   * closed; if that is not open either, the current one.
+   */
+  #minuteAtMs(countedInMs: number | undefined, closedAtMs: number, nowMs: number): number {
+    const currentMs = floorTo(minuteMs, nowMs);
+    const candidates = [isNumber(countedInMs) ? countedInMs : Number.NaN, closedAtMs];
+    const open = candidates.map((atMs) => floorTo(minuteMs, atMs)).find((atMs) => isOpenAt(atMs, nowMs));
+    return open ?? currentMs;
   }
 
   #minute(atMs: number): Tally {
@@ -342,3 +347,6 @@ export class StatisticsStore implements Task {
     return dueAtMs.length === 0 ? null : Math.max(nowMs + hourMs, Math.min(...dueAtMs));
   }
 }
+
+const isOpenAt = (minuteAtMs: number, nowMs: number): boolean =>
+  minuteAtMs <= nowMs && nowMs - minuteAtMs < minuteMs + lateMs;

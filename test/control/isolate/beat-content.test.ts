@@ -74,6 +74,7 @@ const source = (): BeatSource & { kept: StatisticsBatch[]; stored: BeatSource["s
       return [...kept];
     },
     stored: (upTo) => void kept.splice(0, kept.filter((each) => each.seq <= upTo).length),
+    startMinute: () => undefined,
     setTailed: () => undefined,
     tail: async () => [],
     alerts: () => [],

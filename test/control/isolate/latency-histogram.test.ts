@@ -1,6 +1,6 @@
 /** The histogram of latencies. */
 import { expect, it } from "vitest";
-import { PolicyStatistics } from "../../../src/control/isolate/statistics.ts";
+import { PolicyStatistics } from "../../../src/control/isolate/policy-statistics.ts";
 import { latencyBoundsMs } from "../../../src/control/protocol.ts";
 
 const drained = (from: PolicyStatistics) => from.drain("p", 1).counts;

@@ -24,6 +24,7 @@ export type BeatSource = ControlClientOptions["statistics"];
 export const noStatistics: BeatSource = {
   batches: async () => [],
   stored: () => undefined,
+  startMinute: () => undefined,
   setTailed: () => undefined,
   tail: async () => [],
   alerts: () => [],

@@ -101,10 +101,12 @@ export class LiveTraffic {
     this.#unknownUntilMs = Math.max(this.#unknownUntilMs, unknownUntil(statistics) ?? 0);
     this.#readAtMs = nowMs;
     this.#toMs = endMs;
-    const added = this.#newDecisions(statistics);
+    const newDecisions = this.#newDecisions(statistics);
     const originFailures = this.#newFailures(statistics);
     if (isContinued) {
       const fromMs = this.#samples.at(-1)?.toMs ?? toMs - 1_000 * seconds;
+      const added = new Map<string, Tally>();
+      for (const [endedMs, tallies] of newDecisions) addAll(this.#sampleOf(endedMs, fromMs)?.added ?? added, tallies);
       const isLost = this.#hasFailed && 1_000 * seconds > longestPauseMs;
       this.#continue({ fromMs, toMs, seconds, added, originFailures, isLost });
     } else {
@@ -161,11 +163,8 @@ export class LiveTraffic {
   #withLast(sample: Sample): Sample {
     const last = this.#samples.pop();
     if (last === undefined) return sample;
-    const added = new Map(last.added);
-    for (const [policy, tally] of sample.added) {
-      addTally(tally, last.added.get(policy) ?? []);
-      added.set(policy, tally);
-    }
+    const added = new Map(sample.added);
+    addAll(added, last.added);
     return {
       fromMs: last.fromMs,
       toMs: sample.toMs,
@@ -176,25 +175,32 @@ export class LiveTraffic {
     };
   }
 
-  /** Only what exceeds the highest counts so far is new. */
-  #newDecisions(statistics: StatisticsView): Map<string, Tally> {
+  /**
+   * The known sample of a minute that ended before the next sample begins: isolates report some counts late. Null for a
+   * minute of the next sample.
+   */
+  #sampleOf(endedMs: number, nextFromMs: number): Sample | null {
+    if (endedMs > nextFromMs) return null;
+    return this.#samples.findLast(({ fromMs }) => fromMs < endedMs) ?? null;
+  }
+
+  /** By the end of their minute. Only what exceeds the highest counts so far is new. */
+  #newDecisions(statistics: StatisticsView): Map<number, Map<string, Tally>> {
     const { from, latencyBoundsMs } = statistics;
     const bounds = latencyBoundsMs.length;
-    const added = new Map<string, Tally>();
+    const added = new Map<number, Map<string, Tally>>();
     for (const point of countedPoints(statistics)) {
-      const tally = tallyOf(point, bounds);
       const highest = this.#highest.get(nameOf(point)) ?? newTally(bounds);
       this.#highest.set(nameOf(point), highest);
-      const sum = added.get(point.policy) ?? newTally(bounds);
-      added.set(point.policy, sum);
-      for (const [at, count] of tally.entries()) {
-        const known = highest[at] ?? 0;
-        sum[at] = (sum[at] ?? 0) + Math.max(0, count - known);
-        highest[at] = Math.max(known, count);
-      }
+      const more = tallyOf(point, bounds).map((count, at) => Math.max(0, count - (highest[at] ?? 0)));
+      if (more.every((count) => count === 0)) continue;
+      addTally(highest, more);
+      const endedMs = Date.parse(point.at) + minuteMs;
+      const tallies = added.get(endedMs) ?? new Map<string, Tally>();
+      added.set(endedMs, tallies.set(point.policy, more));
     }
     deleteBefore(this.#highest, from);
-    return new Map([...added].filter(([, sum]) => sum.some((count) => count > 0)));
+    return added;
   }
 
   #newFailures({ originFailures, from }: StatisticsView): number {
@@ -206,6 +212,14 @@ export class LiveTraffic {
     }
     deleteBefore(this.#highestFailures, from);
     return added;
+  }
+}
+
+function addAll(sums: Map<string, Tally>, tallies: ReadonlyMap<string, Tally>): void {
+  for (const [policy, tally] of tallies) {
+    const sum = Float64Array.from(tally);
+    addTally(sum, sums.get(policy) ?? []);
+    sums.set(policy, sum);
   }
 }
 

@@ -17,8 +17,10 @@ class Plane {
   #minutes = new Map<number, number>();
   #stored = new Map<number, number>();
 
-  allow(count: number): void {
-    const minute = this.nowMs - (this.nowMs % minuteMs);
+  /** @param agoMs how long ago an isolate counted the decisions that it reports now */
+  allow(count: number, agoMs = 0): void {
+    const atMs = this.nowMs - agoMs;
+    const minute = atMs - (atMs % minuteMs);
     this.#minutes.set(minute, (this.#minutes.get(minute) ?? 0) + count);
     this.decisions += count;
   }
@@ -93,6 +95,21 @@ describe("live traffic", () => {
     }
     expect(Math.max(...ratesOf(live).map(Number))).toBeLessThan(12);
     expect(ratesOf(live).at(-1)).toBeCloseTo(10);
+    expect(allowedIn(live)).toBe(plane.decisions);
+  });
+
+  it("late counts of the minute before the first read belong to that minute, and cause no rise after it", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    plane.nowMs = startMs + 40_000;
+    plane.allow(400, minuteMs);
+    plane.allow(100);
+    readBy(live, plane);
+    plane.nowMs += 2_000;
+    plane.allow(200, minuteMs);
+    plane.allow(320);
+    readBy(live, plane);
+    expect(ratesOf(live).slice(-2)).toEqual([10, 10]);
     expect(allowedIn(live)).toBe(plane.decisions);
   });
 
