@@ -46,16 +46,19 @@ export function recordOutcomes(
 ): void {
   if (statistics === null) return;
   const { outcomes, isRefused, dryRuns } = admission;
-  if (isRefused) {
-    const denying = outcomes.filter((outcome) => !admits(outcome));
-    const final = denying.length === 0 ? fullSpend(spends) : denying.find((each) => counting?.goesOn?.(each) !== true);
+  const refusal = isRefused ? denyingOf({ spends, admission }) : null;
+  if (refusal !== null) {
+    const final = refusal.full ?? refusal.denying.find((each) => counting?.goesOn?.(each) !== true);
     countRequest(statistics, final?.policy.name ?? null, counting);
   } else if (outcomes.some(isEnforced) || resolutions.some(isExempt)) countRequest(statistics, null, counting);
   for (const outcome of outcomes) {
     if (!isRefused || !allows(outcome)) recordOutcome(statistics, outcome, spends);
   }
-  if (isRefused && outcomes.every(admits)) recordFull(statistics, spends);
-  if (isRefused) return;
+  if (refusal !== null) {
+    const { full } = refusal;
+    if (full !== undefined) statistics.record(full.policy.name, "denied", full, null, full.plain ?? null);
+    return;
+  }
   for (const { kind, policy } of resolutions) {
     if (kind === "exempt" && !policy.isOff) statistics.count(policy.name, "exempt");
   }
@@ -103,14 +106,20 @@ function recordSpend(statistics: IsolateStatistics, named: NamedOutcome, spend: 
   sampleArrival(statistics, named, spend, spends);
 }
 
-/** The spend whose key may have the maximum of open reservations, which denies the request although its limits allow it. */
-export const fullSpend = (spends: readonly Spend[]): Spend | undefined =>
-  spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
+interface Denying {
+  readonly denying: readonly Outcome[];
+  /**
+   * Without a denying outcome: the spend whose key may have the maximum of open reservations, which denies the request
+   * although its limits allow it.
+   */
+  readonly full: Spend | undefined;
+}
 
-function recordFull(statistics: IsolateStatistics, spends: readonly Spend[]): void {
-  const full = fullSpend(spends);
-  if (full === undefined) return;
-  statistics.record(full.policy.name, "denied", full, null, full.plain ?? null);
+/** What denies a refused request. */
+export function denyingOf({ spends, admission }: DecidedRequest): Denying {
+  const denying = admission.outcomes.filter((outcome) => !admits(outcome));
+  const isReserving = ({ policy, ttlMs }: Spend): boolean => ttlMs !== undefined && !policy.isDryRun;
+  return { denying, full: denying.length === 0 ? spends.find(isReserving) : undefined };
 }
 
 function nameOf(outcome: Outcome, isDryRun: boolean): OutcomeName {
@@ -168,21 +177,17 @@ export async function recordKeyDenials(
  * Logs a denial by limits, a ban, a rule, `onError` or too many reservations.
  * @returns the instance for the problem response; null when denials are not logged
  */
-export function logDeniedRequest(
-  { spends, admission }: DecidedRequest,
-  { statistics }: Pick<Runtime, "statistics">,
-): string | null {
+export function logDeniedRequest(denied: DecidedRequest, { statistics }: Pick<Runtime, "statistics">): string | null {
   if (statistics === null) return null;
   let instance: string | null = null;
-  const denying = admission.outcomes.filter((outcome) => !admits(outcome));
+  const { denying, full } = denyingOf(denied);
   for (const outcome of denying) {
-    const spend = spends.find(({ policy }) => policy.name === outcome.policy.name);
+    const spend = denied.spends.find(({ policy }) => policy.name === outcome.policy.name);
     if (spend === undefined) continue;
     const named = { outcome: nameOf(outcome, false), reason: denialReason([outcome]) };
     const logged = statistics.logDenial(denialOf(spend, named, outcome.decision), instance);
     instance ??= logged;
   }
-  const full = denying.length === 0 ? fullSpend(spends) : undefined;
   if (full === undefined) return instance;
   return statistics.logDenial(denialOf(full, { outcome: "denied", reason: "reservations" }, null), null);
 }

@@ -2,18 +2,11 @@
 import type { KeyDenial } from "../../policy/resolve-key.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import {
-  admits,
-  denialReason,
-  isByKeyRule,
-  type Outcome,
-  type Spend,
-  violatedLimits,
-} from "../../limiter/isolate/outcome.ts";
+import { denialReason, isByKeyRule, type Outcome, type Spend, violatedLimits } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import {
   type DecidedRequest,
-  fullSpend,
+  denyingOf,
   logDeniedRequest,
   recordKeyDenials,
   recordOutcomes,
@@ -116,7 +109,7 @@ export function denyByLimits(denied: DecidedRequest, context: DenialContext): Re
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context, instance);
   if (answerDenial !== undefined && isByLimits(denied)) {
     const fields = (): ProblemAnswer["headers"] => answerNow().headers;
-    const answering = answerDenial({ denied, denying: denyingOutcomes(denied), fields });
+    const answering = answerDenial({ denied, denying: denyingOf(denied).denying, fields });
     if (answering !== null) return answering;
   }
   return responseOf(cachedAnswer(denied, [denyStatus, instance], answerNow));
@@ -143,7 +136,7 @@ function cachedAnswer(
 
 /** Whether limits or bans deny, and not a blocking key rule, a missing decision or too many reservations. */
 function isByLimits(denied: DecidedRequest): boolean {
-  const denying = denyingOutcomes(denied);
+  const { denying } = denyingOf(denied);
   return denying.length > 0 && denying.every(isDeniedByLimits);
 }
 
@@ -157,7 +150,7 @@ function denialAnswer(
   instance: string | null,
 ): ProblemAnswer {
   const member = { instance };
-  const denying = denyingOutcomes(denied);
+  const { denying } = denyingOf(denied);
   if (denying.some((outcome) => isByKeyRule(outcome, "block"))) {
     return problemAnswer({ kind: "blocked" }, member);
   }
@@ -169,9 +162,6 @@ function denialAnswer(
   const headers = { ...fields?.standard, ...fields?.legacy };
   return problemAnswer(limitFailure(denying), { headers, replacement: answer, instance });
 }
-
-const denyingOutcomes = ({ admission }: DecidedRequest): readonly Outcome[] =>
-  admission.outcomes.filter((outcome) => !admits(outcome));
 
 function limitFailure(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap(({ decision }) => decision ?? []);
@@ -187,14 +177,11 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 const fullRetryAfterMs = 1_000;
 
 function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
-  const { spends } = denied;
-  const denying = denyingOutcomes(denied);
-  if (denying.length > 0) {
+  const { denying, full } = denyingOf(denied);
+  if (full === undefined) {
     // Outcomes without a decision are left out: the event `object-silent` reports them.
-    return denying.flatMap((outcome) => loggedDenial(outcome, spends) ?? []);
+    return denying.flatMap((outcome) => loggedDenial(outcome, denied.spends) ?? []);
   }
-  const full = fullSpend(spends);
-  if (full === undefined) return [];
   const key = keyPseudonym(full.partitionKey);
   return [{ policy: full.policy.name, reason: "reservations", violated: [], key, retryAfterMs: fullRetryAfterMs }];
 }
