@@ -112,6 +112,7 @@ export async function searchDenials(context: AdminContext, c: AuthorizedCall): P
     count: same.reduce((sum, { count }) => sum + count, 0),
     since: same.length === 0 ? null : instantText(Math.min(...same.map(({ atMs }) => atMs))),
     denials: items.map(denialView),
+    next: found.cursor,
     keys: (keys ?? []).map(({ policy: of, key: id }) => ({ policy: of, id })),
     ...logState(found),
   });
@@ -179,9 +180,11 @@ const denialView = (denial: StoredDenial): DenialView => {
 
 /** Such as "5 of 5 per minute used; could retry after 23 s". */
 export function causeText(denial: Pick<StoredDenial, "retryAfterMs" | "reason"> & Cause): string {
-  const { retryAfterMs } = denial;
+  const { retryAfterMs, reason, bannedForMs } = denial;
   const cause = causeWithoutWait(denial);
-  return retryAfterMs === null || retryAfterMs === 0 ? cause : `${cause}; could retry after ${waitText(retryAfterMs)}`;
+  // The text of a ban already has the wait until its end.
+  const isStated = retryAfterMs === null || retryAfterMs <= (reason === "ban" ? bannedForMs : 0);
+  return isStated ? cause : `${cause}; could retry after ${waitText(retryAfterMs)}`;
 }
 
 type Cause = Pick<StoredDenial, "outcome" | "reason" | "limits" | "bannedForMs" | "cost">;

@@ -15,7 +15,7 @@ export interface DenialView extends Omit<StoredDenial, "seq" | "key" | "atMs" | 
 interface DenialLogState {
   /** Denials of the queried policies in the last 24 hours that are not in the log. */
   readonly dropped: number;
-  /** From this instant on, the log has every denial of the queried policies. */
+  /** From this instant on, the log has every denial of the queried policies that isolates have reported. */
   readonly completeSince: string;
   /** False when `DENIALS` is off. */
   readonly isOn: boolean;
@@ -35,6 +35,8 @@ export interface FoundDenials extends DenialLogState {
   readonly since: string | null;
   /** At most 200, the newest first. */
   readonly denials: readonly DenialView[];
+  /** Null when the log has no older denials of the search. `GET /denials` continues here. */
+  readonly next: string | null;
   /** The keys that were sought: one for each policy that the key fits. */
   readonly keys: readonly { readonly policy: string; readonly id: string }[];
 }

@@ -84,7 +84,7 @@ export interface LoggedDenials {
   readonly cursor: string | null;
   /** Denials of the queried policies that were not logged, or no longer are, in the last 24 hours. */
   readonly dropped: number;
-  /** From this instant on, no denial of the queried policies was dropped. */
+  /** From this instant on, no reported denial of the queried policies was dropped. */
   readonly completeSinceMs: number;
   /** Whether denials are logged. */
   readonly isOn: boolean;

@@ -1,5 +1,6 @@
 /** The log of denials in workerd: problem responses have an instance, and the admin API says why the request was denied. */
 import { describe, expect, it, vi } from "vitest";
+import { causeText } from "../../src/admin/denial-routes.ts";
 import { from } from "../http/harness.ts";
 import { type Admin, admin, fieldsOf } from "./admin.ts";
 
@@ -55,9 +56,9 @@ describe("the log of denials", () => {
   it("an address alone finds the denial under each policy whose key it fits", { timeout: 30_000 }, async () => {
     const gate = admin({ limits: "1/hour" });
     await denied(gate);
-    const { denial, count, since, keys } = await found(gate, { key: address, at: new Date().toISOString() });
+    const { denial, count, since, next, keys } = await found(gate, { key: address, at: new Date().toISOString() });
     expect(keys).toEqual([{ policy: gate.policy, id: denial.id }]);
-    expect([count, since]).toEqual([1, denial.at]);
+    expect([count, since, next]).toEqual([1, denial.at, null]);
     const page = await gate.call("GET", `/denials?policy=${gate.policy}&id=${denial.id}`);
     expect(page.body.denials).toEqual([denial]);
     expect(page.body).toMatchObject({ dropped: 0, next: null, isOn: true });
@@ -121,4 +122,15 @@ describe("the log of denials", () => {
     expect(fieldsOf(await gate.call("GET", "/denials?cursor=newest"))).toEqual(["cursor"]);
     expect((await gate.call("GET", "/denials?policy=unknown")).status).toBe(404);
   });
+
+  it.for([
+    [5_000, "banned for another 5 s after repeated denials"],
+    [60_000, "banned for another 5 s after repeated denials; could retry after 1 min"],
+  ] as const)(
+    "a ban with a wait of %d ms states the wait only if it is longer than the ban",
+    ([retryAfterMs, text]) => {
+      const ban = { outcome: "banned", reason: "ban", limits: [], bannedForMs: 5_000, cost: 1, retryAfterMs } as const;
+      expect(causeText(ban)).toBe(text);
+    },
+  );
 });

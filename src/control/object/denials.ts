@@ -81,7 +81,7 @@ export class StoredDenials {
   /** `#dropped` after the transaction that is under way. */
   #nextDropped: readonly DroppedDenials[];
   #nextSeq: number;
-  readonly #sinceMs: number | null;
+  #sinceMs: number | null;
 
   /**
    * @param state the last `toJSON` that was stored
@@ -125,6 +125,8 @@ export class StoredDenials {
         atMs: closedAtMs - agoMs,
         lastAtMs: closedAtMs - lastAgoMs,
       }));
+      // Isolates may have logged denials before this object first ran.
+      this.#sinceMs = Math.min(this.#sinceMs ?? closedAtMs, ...stored.map(({ atMs }) => atMs));
       const [known] = this.#take((chunk) => chunk.policy === policy);
       const chunk = { policy, entries: [...(known?.entries ?? []), ...stored] };
       (chunk.entries.length >= mostOpen ? this.#closed : this.#open).push(chunk);

@@ -160,6 +160,15 @@ describe("the bounds of the log", () => {
     expect(read(store, startMs + 6_000, { policy: "login" })).toMatchObject({ dropped: 0, completeSinceMs: startMs });
   });
 
+  it("the log is complete since its first denial, also when an isolate logged it before the control plane ran", () => {
+    const { store, storage } = storeOf();
+    expect(read(store, startMs).completeSinceMs).toBe(startMs);
+    store.record(beat([logged(1, [entry({ agoMs: 20_000, lastAgoMs: 1_000 })])]), startMs);
+    const nowMs = startMs + 5_000;
+    expect(read(store, nowMs).completeSinceMs).toBe(startMs - 20_000);
+    expect(read(storeOf({ storage, nowMs }).store, nowMs).completeSinceMs).toBe(startMs - 20_000);
+  });
+
   it("denials are deleted after a day, with the counts of dropped ones", () => {
     const { store, storage } = storeOf();
     const nowMs = recordMany(store, 10);
