@@ -115,10 +115,11 @@ interface Denying {
   readonly full: Spend | undefined;
 }
 
+const isReserving = ({ policy, ttlMs }: Spend): boolean => ttlMs !== undefined && !policy.isDryRun;
+
 /** What denies a refused request. */
 export function denyingOf({ spends, admission }: DecidedRequest): Denying {
   const denying = admission.outcomes.filter((outcome) => !admits(outcome));
-  const isReserving = ({ policy, ttlMs }: Spend): boolean => ttlMs !== undefined && !policy.isDryRun;
   return { denying, full: denying.length === 0 ? spends.find(isReserving) : undefined };
 }
 

@@ -1,7 +1,7 @@
 /** The search for the denial of an address, an API key, the id of a key or an instance, and its result in one sentence. */
 import type { DenialView, FoundDenials } from "../../../admin/wire.ts";
 import { ApiProblem, call } from "../api/client.ts";
-import { countOf, durationText, timeText } from "../parts/text.ts";
+import { countOf, durationText, instantText, timeText } from "../parts/text.ts";
 
 type Sought = { readonly instance: string } | { readonly id: string } | { readonly key: string };
 
@@ -38,6 +38,30 @@ export async function findDenial(
   return last;
 }
 
+/** The parameters of the page's address that select what a search has found. Plain keys stay out of the address. */
+export interface Selection {
+  readonly instance?: string | undefined;
+  readonly id?: string | undefined;
+  readonly policy?: string;
+}
+
+/** What the list shows after a search; null when the search has found nothing, and sought several keys or none. */
+export function selectionOf({ denial, keys }: Pick<FoundDenials, "denial" | "keys">): Selection | null {
+  if (denial !== null) {
+    const instance = keys.length === 0 ? denial.instance : undefined;
+    return denial.id === null ? { instance, policy: denial.policy } : { instance, id: denial.id };
+  }
+  const [id, other] = new Set(keys.map((key) => key.id));
+  return id === undefined || other !== undefined ? null : { id };
+}
+
+/** How long an isolate may keep a denial before it reports it, and the time of the report itself. */
+const reportedWithinMs = 35_000;
+
+/** Until when a search that has found nothing is repeated. A search for an earlier time is not: the reports have arrived. */
+export const searchEndMs = (startMs: number, at: string | undefined): number =>
+  (at === undefined ? startMs : Math.min(startMs, Date.parse(at))) + reportedWithinMs;
+
 /** The end of the sentence, after the policy, such as "at 09:41:12 (10 min ago): 5 of 5 per minute used." */
 export function denialText(denial: DenialView, nowMs: number): string {
   const { at, lastAt, cause, count } = denial;
@@ -46,20 +70,27 @@ export function denialText(denial: DenialView, nowMs: number): string {
   return `at ${timeText(at)} (${ago} ago): ${cause}.${more}`;
 }
 
-/** A search reads at most this many entries, the newest first. */
-const mostFound = 200;
+/** The times of the first and the last denial: "09:41:12 – 09:41:40", with the date on another day than `nowMs`. */
+export function spanText({ at, lastAt }: Pick<DenialView, "at" | "lastAt">, nowMs: number): string {
+  const isToday = new Date(at).toDateString() === new Date(nowMs).toDateString();
+  const [from, to] = [timeText(at), timeText(lastAt)];
+  return `${isToday ? from : instantText(at)}${from === to ? "" : ` – ${to}`}`;
+}
 
-type CountedDenials = Pick<FoundDenials, "denial" | "count" | "since" | "denials">;
-
-/** Such as "14 denials of this key since 09:38:02." Empty for a denial without a key. */
-export function denialsOfKeyText({ denial, count, since, denials }: CountedDenials): string {
-  if (denial === null || denial.id === null || since === null) return "";
-  const earlier = denials.length < mostFound ? "" : ", and earlier ones";
-  return `${countOf(count, "denial")} of this key since ${timeText(since)}${earlier}.`;
+/** Such as "14 denials of this key since 09:38:02." Empty for a denial without a key, and for an instance. */
+export function denialsOfKeyText({
+  denial,
+  count,
+  since,
+  next,
+  keys,
+}: Pick<FoundDenials, "denial" | "count" | "since" | "next" | "keys">): string {
+  if (denial === null || denial.id === null || since === null || keys.length === 0) return "";
+  return `${countOf(count, "denial")} of this key since ${timeText(since)}${next === null ? "" : ", and earlier ones"}.`;
 }
 
 /** Since when the log is complete, and how many denials it lacks. */
 export const completenessText = ({ dropped, completeSince }: Pick<FoundDenials, "dropped" | "completeSince">): string =>
   dropped === 0
-    ? `The log has every denial since ${timeText(completeSince)}.`
-    : `The log lacks ${countOf(dropped, "denial")} of the last 24 hours. It is complete since ${timeText(completeSince)}.`;
+    ? `The log has every reported denial since ${instantText(completeSince)}.`
+    : `The log lacks ${countOf(dropped, "denial")} of the last 24 hours. It is complete since ${instantText(completeSince)}.`;

@@ -1,59 +1,123 @@
 /** The view "Denied": why a request was denied in the last 24 hours, from the log of denials. */
-import { useEffect, useId, useState } from "preact/hooks";
-import type { DenialPage, DenialView, FoundDenials } from "../../../admin/wire.ts";
-import { queryText, read } from "../api/client.ts";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { FoundDenials } from "../../../admin/wire.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
-import { keyName } from "../keys/known-keys.ts";
 import { useAction } from "../parts/action.ts";
 import { Input, SelectField } from "../parts/fields.tsx";
-import { Empty, Reading } from "../parts/notice.tsx";
 import { readPolicies } from "../parts/policies.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { durationText, instantText, numberText } from "../parts/text.ts";
+import { durationText, timeText } from "../parts/text.ts";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./denied.css";
-import { denialText, findDenial, denialsOfKeyText, completenessText } from "./search.ts";
+import { Log, Off, periodIn } from "./log.tsx";
+import { completenessText, denialsOfKeyText, denialText, findDenial, searchEndMs, selectionOf } from "./search.ts";
 
 const policiesPauseMs = 60_000;
-const logPauseMs = 5_000;
-const listed = 100;
+const againAfterMs = 2_000;
 
-export const DeniedView = () => (
-  <section class="denied-view">
-    <h1>Denied</h1>
-    <Search />
-    <Filters />
-    <Log />
-  </section>
-);
+/** One denial as the answer, and the list of all denials of its key. Without a search, the list has all denials. */
+export function DeniedView() {
+  const search = useSearch();
+  const { found } = search;
+  // A search that has sought no key, or several, has nothing to list.
+  const hasList = found === null || (found.isOn && selectionOf(found) !== null);
+  return (
+    <section class="denied-view">
+      <h1>Denied</h1>
+      <section class="card" aria-labelledby="why-title">
+        <h2 id="why-title">Why was it denied?</h2>
+        <SearchForm {...search} />
+        <div role="status">{found !== null && <Answer {...search} found={found} />}</div>
+      </section>
+      {hasList && <Log />}
+    </section>
+  );
+}
 
-/** Finds one denial. Plain keys stay out of the address of the page. */
-function Search() {
+interface Search {
+  readonly text: string;
+  readonly policy: string | undefined;
+  /** The denial nearest to this instant is sought. Undefined for the newest. */
+  readonly at: string | undefined;
+  /** Until when the search is repeated if it has found nothing. */
+  readonly endMs: number;
+}
+
+type Searching = ReturnType<typeof useSearch>;
+
+/** The search that the form or the address of the page names. Plain keys stay out of the address. */
+function useSearch() {
   const { query } = route.value;
-  const named = query.get("instance") ?? "";
+  const named = query.get("instance") ?? query.get("id") ?? "";
   const [typed, setTyped] = useState(named);
   const [age, setAge] = useState("");
+  const [search, setSearch] = useState<Search | null>(null);
   const [found, setFound] = useState<FoundDenials | null>(null);
-  const problemId = useId();
+  const current = useRef<Search | null>(null);
+  /** The part of the address that the search is about. */
+  const selected = useRef("");
+  const select = (selection: ReturnType<typeof selectionOf>): void => {
+    selected.current = selection?.instance ?? selection?.id ?? "";
+    replaceQuery({ instance: "", id: "", ...selection });
+  };
   const { run, isRunning, problem } = useAction(async () => {
-    setFound(null);
-    const result = await findDenial(typed.trim(), { policy: query.get("policy") ?? undefined, at: soughtAt(age) });
+    if (search === null) return;
+    const result = await findDenial(search.text, search);
+    if (current.current !== search) return;
     setFound(result);
-    const isOfInstance = result.denial?.instance.endsWith(typed.trim().toLowerCase()) === true;
-    replaceQuery({ instance: isOfInstance ? result.denial?.instance : "" });
+    select(selectionOf(result));
   });
+  const start = (text: string, policy = query.get("policy") ?? "", chosenAge = age): void => {
+    const at = soughtAt(chosenAge);
+    const next = { text, policy: policy === "" ? undefined : policy, at, endMs: searchEndMs(now(), at) };
+    setSearch(text === "" ? null : next);
+    if (text === "") select(null);
+  };
   useEffect(() => {
-    if (named !== "" && found === null) void run();
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only an address with an instance searches by itself
-  }, []);
+    current.current = search;
+    setFound(null);
+    void run();
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another search starts again
+  }, [search]);
+  useEffect(() => {
+    if (named === selected.current) return;
+    selected.current = named;
+    setTyped(named);
+    start(named);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- a link within the view names another key
+  }, [named]);
+  const isWaiting = search !== null && problem === null && now() < search.endMs;
+  useEffect(() => {
+    if (found === null || found.denial !== null || !found.isOn || !isWaiting) return undefined;
+    const timer = setTimeout(() => void run(), againAfterMs);
+    return () => clearTimeout(timer);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- each result without a denial starts the next search
+  }, [found]);
+  const shownProblem = search === null ? null : problem;
+  return { typed, setTyped, age, setAge, start, search, found, isRunning, problem: shownProblem, isWaiting };
+}
+
+function SearchForm({ typed, setTyped, age, setAge, start, found, isRunning, problem }: Searching) {
+  const { value } = usePolled(readPolicies, policiesPauseMs);
+  const problemId = useId();
+  const policy = route.value.query.get("policy") ?? "";
+  const known = (value.value ?? []).map(({ name }) => name);
+  const text = typed.trim();
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    if (typed.trim() !== "") void run();
+    replaceQuery({ cursor: "" });
+    start(text);
+  };
+  const choosePolicy = (chosen: string): void => {
+    replaceQuery({ policy: chosen, cursor: "" });
+    if (text !== "") start(text, chosen);
+  };
+  const chooseAge = (chosen: string): void => {
+    setAge(chosen);
+    if (text !== "") start(text, policy, chosen);
   };
   return (
-    <section class="card" aria-labelledby="why-title">
-      <h2 id="why-title">Why was it denied?</h2>
+    <>
       <form class="why" onSubmit={submit} aria-describedby={problemId}>
         <Input
           label="Address, API key, id of a key, or instance of the response"
@@ -63,16 +127,21 @@ function Search() {
           spellcheck={false}
           onInput={setTyped}
         />
-        <SelectField label="When" value={age} options={ages} onChange={setAge} />
-        <button type="submit" class="primary" disabled={isRunning}>
+        <SelectField
+          label="Policy"
+          value={policy}
+          options={[["", "All policies"], ...new Set([...known, ...(policy === "" ? [] : [policy])])]}
+          onChange={choosePolicy}
+        />
+        <SelectField label="When" value={age} options={ages} onChange={chooseAge} />
+        <button type="submit" class="primary" disabled={isRunning && found === null}>
           Find
         </button>
       </form>
       <p id={problemId} class="problem" role="alert">
         {problem?.message}
       </p>
-      <div role="status">{found !== null && <Result found={found} />}</div>
-    </section>
+    </>
   );
 }
 
@@ -90,14 +159,27 @@ function soughtAt(age: string): string | undefined {
   return new Date((Date.parse(from) + Date.parse(to)) / 2).toISOString();
 }
 
-function Result({ found }: { readonly found: FoundDenials }) {
+type AnswerProps = Pick<Searching, "search" | "start" | "isWaiting"> & { readonly found: FoundDenials };
+
+function Answer({ found, search, start, isWaiting }: AnswerProps) {
   const { denial, isOn } = found;
   if (!isOn) return <Off />;
   if (denial === null) {
+    if (search === null) return null;
+    if (isWaiting) {
+      return (
+        <p>
+          The log has no such denial yet. A report takes up to 30 s: this page looks again until{" "}
+          {timeText(search.endMs)}.
+        </p>
+      );
+    }
     return (
       <p>
-        The log has no such denial. {completenessText(found)} Isolates report a denial after a few seconds, at the
-        latest with their next requests.
+        The log has no such denial. {completenessText(found)}{" "}
+        <button type="button" onClick={() => start(search.text)}>
+          Look again
+        </button>
       </p>
     );
   }
@@ -111,133 +193,3 @@ function Result({ found }: { readonly found: FoundDenials }) {
     </p>
   );
 }
-
-const Off = () => (
-  <Empty>
-    Denials are not logged: <code>DENIALS</code> is <code>"off"</code>. <a href={hrefOf("live")}>Live</a> shows denials
-    as they happen.
-  </Empty>
-);
-
-const filters = ["policy", "id", "from", "to"] as const;
-
-/** The period in the address of the page, as RFC 3339. Links of the overview have milliseconds since the Unix epoch. */
-function periodIn(query: URLSearchParams): readonly [from: string | undefined, to: string | undefined] {
-  const instantIn = (name: "from" | "to"): string | undefined => {
-    const text = query.get(name) ?? "";
-    const at = new Date(/^\d+$/.test(text) ? Number(text) : text);
-    return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
-  };
-  return [instantIn("from"), instantIn("to")];
-}
-
-function Filters() {
-  const { query } = route.value;
-  const { value } = usePolled(readPolicies, policiesPauseMs);
-  const policy = query.get("policy") ?? "";
-  const known = (value.value ?? []).map(({ name }) => name);
-  const [from, to] = periodIn(query);
-  const isFiltered = filters.some((name) => query.has(name));
-  return (
-    <form class="row" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-      <SelectField
-        label="Policy"
-        value={policy}
-        options={[["", "All policies"], ...new Set([...known, ...(policy === "" ? [] : [policy])])]}
-        onChange={(chosen) => replaceQuery({ policy: chosen })}
-      />
-      <Input
-        label="Id of the key"
-        isSearch
-        placeholder="All keys"
-        value={query.get("id") ?? ""}
-        spellcheck={false}
-        onInput={(text) => replaceQuery({ id: text.trim() })}
-      />
-      {(from !== undefined || to !== undefined) && <span>{periodText(from, to)}</span>}
-      {isFiltered && (
-        <button
-          type="button"
-          class="quiet"
-          onClick={() => replaceQuery(Object.fromEntries(filters.map((name) => [name, undefined])))}
-        >
-          Clear the filter
-        </button>
-      )}
-    </form>
-  );
-}
-
-function periodText(from: string | undefined, to: string | undefined): string {
-  const start = from === undefined ? "" : `From ${instantText(from)} `;
-  return `${start}${to === undefined ? "" : `to ${instantText(to)}`}`;
-}
-
-function Log() {
-  const { query } = route.value;
-  const policy = query.get("policy") ?? undefined;
-  const id = query.get("id") ?? undefined;
-  const [from, to] = periodIn(query);
-  const isId = id === undefined || /^[\w-]{43}$/.test(id);
-  const log = usePolled(
-    (abort) => read<DenialPage>(`denials${queryText({ policy, id: isId ? id : "", from, to, limit: listed })}`, abort),
-    logPauseMs,
-    [policy, isId ? id : "", from, to],
-  );
-  if (!isId) return <Empty>The id of a key has 43 characters. Search above for an address or an API key.</Empty>;
-  return (
-    <Reading of={log} what="the log of denials">
-      {(page) => <Page page={page} />}
-    </Reading>
-  );
-}
-
-function Page({ page }: { readonly page: DenialPage }) {
-  const { denials, next, isOn } = page;
-  if (!isOn && denials.length === 0) return <Off />;
-  const last = denials.at(-1);
-  const older = last === undefined ? "" : new Date(Date.parse(last.lastAt) + 1).toISOString();
-  return (
-    <>
-      <p class="hint">{completenessText(page)}</p>
-      {denials.length === 0 ? (
-        <Empty>No denial in this time.</Empty>
-      ) : (
-        <div class="card">
-          <Table caption="Denials, the newest first" columns={columns} rows={denials} keyOf={rowKeyOf} />
-        </div>
-      )}
-      {next !== null && (
-        <p class="row">
-          <a href={hrefOf("denied", { ...Object.fromEntries(route.value.query), to: older })}>Older denials</a>
-        </p>
-      )}
-    </>
-  );
-}
-
-const rowKeyOf = ({ instance, policy, at }: DenialView): string => `${instance} ${policy} ${at}`;
-
-const columns: readonly Column<DenialView>[] = [
-  { title: "Time", cell: ({ lastAt }) => instantText(lastAt) },
-  { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
-  {
-    title: "Key",
-    cell: ({ policy, id }) =>
-      id === null ? (
-        "missing"
-      ) : (
-        <a class="id" href={hrefOf("keys", { policy, id })}>
-          {keyName(policy, id)}
-        </a>
-      ),
-  },
-  { title: "Why", cell: ({ cause }) => cause },
-  { title: "Denials", cell: ({ count }) => numberText(count), isNumber: true },
-  {
-    title: "Retry after",
-    cell: ({ retryAfterMs }) => (retryAfterMs === null ? "–" : durationText(retryAfterMs)),
-    isNumber: true,
-  },
-  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
-];

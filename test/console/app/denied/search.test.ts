@@ -7,7 +7,10 @@ import {
   findDenial,
   denialsOfKeyText,
   completenessText,
+  searchEndMs,
+  selectionOf,
   soughtBy,
+  spanText,
 } from "../../../../src/console/app/denied/search.ts";
 
 const uuid = "5b0f9c1e-7a34-8f21-9d08-3c6e2b1a7f40";
@@ -36,6 +39,7 @@ const nothing: FoundDenials = {
   count: 0,
   since: null,
   denials: [],
+  next: null,
   keys: [],
   dropped: 0,
   completeSince: "2026-11-21T18:00:00.000Z",
@@ -96,16 +100,59 @@ describe("the words for a denial", () => {
     expect(text).toMatch(/ 3 denials like this one until \d\d:51:00\.$/);
   });
 
+  it("the times of several denials are the first and the last of them, with the date on another day", () => {
+    const first = new Date(2026, 10, 22, 9, 41, 12);
+    const span = { at: first.toISOString(), lastAt: new Date(2026, 10, 22, 9, 41, 40).toISOString() };
+    const noonMs = new Date(2026, 10, 22, 12).getTime();
+    expect(spanText(span, noonMs)).toBe("09:41:12 – 09:41:40");
+    expect(spanText({ ...span, lastAt: span.at }, noonMs)).toBe("09:41:12");
+    expect(spanText(span, noonMs + 86_400_000)).toBe("22 Nov 2026, 09:41:12 – 09:41:40");
+  });
+
   it("the denials of the key are counted since the first of them", () => {
-    const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z", denials: [denial] };
+    const keys = [{ policy: "login", id }];
+    const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z", next: null, keys };
     expect(denialsOfKeyText(found)).toMatch(/^14 denials of this key since \d\d:38:00\.$/);
     expect(denialsOfKeyText({ ...found, denial: { ...denial, id: null } })).toBe("");
-    const all = Array.from({ length: 200 }, () => denial);
-    expect(denialsOfKeyText({ ...found, denials: all })).toMatch(/since \d\d:38:00, and earlier ones\.$/);
+    expect(denialsOfKeyText({ ...found, next: "1-2" })).toMatch(/since \d\d:38:00, and earlier ones\.$/);
   });
 
   it("the log says how many denials it lacks", () => {
-    expect(completenessText(nothing)).toMatch(/^The log has every denial since /);
+    expect(completenessText(nothing)).toMatch(/^The log has every reported denial since .*2026/);
     expect(completenessText({ ...nothing, dropped: 7 })).toMatch(/^The log lacks 7 denials of the last 24 hours\. /);
+  });
+});
+
+describe("the list after a search", () => {
+  const other = { policy: "api", id: "o".repeat(43) };
+
+  it("the list has the denials of the key that the search found", () => {
+    expect(selectionOf({ denial, keys: [{ policy: "login", id }, other] })).toEqual({ id });
+    expect(selectionOf({ denial, keys: [] })).toEqual({ instance: denial.instance, id });
+  });
+
+  it("the list has the denials of the policy when the request lacked a part of the key", () => {
+    const missing: DenialView = { ...denial, id: null };
+    expect(selectionOf({ denial: missing, keys: [] })).toEqual({ instance: denial.instance, policy: "login" });
+  });
+
+  it("after a search without a result, the list belongs to the sought key if there is only one", () => {
+    const keys = [
+      { policy: "login", id },
+      { policy: "api", id },
+    ];
+    expect(selectionOf({ denial: null, keys })).toEqual({ id });
+    expect(selectionOf({ denial: null, keys: [...keys, other] })).toBeNull();
+    expect(selectionOf({ denial: null, keys: [] })).toBeNull();
+  });
+});
+
+describe("the repetition of a search that has found nothing", () => {
+  it("the search for the latest denial is repeated until isolates have reported it", () => {
+    expect(searchEndMs(nowMs, undefined) - nowMs).toBe(35_000);
+  });
+
+  it("the search for a denial of ten minutes ago is not repeated", () => {
+    expect(searchEndMs(nowMs, new Date(nowMs - 600_000).toISOString())).toBeLessThan(nowMs);
   });
 });
