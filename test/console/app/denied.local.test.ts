@@ -87,6 +87,17 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     await past.getByRole("row").nth(1).waitFor();
   });
 
+  it("the list begins with 20 rows, and shows more on demand", async () => {
+    const addresses = Array.from({ length: 24 }, (_, index) => `192.0.2.${100 + index}`);
+    await Promise.all(addresses.map(deniedInstance));
+    const page = await site.open("denied?policy=login", { width: 390 });
+    const rows = page.locator("tbody tr");
+    await expect.poll(() => rows.count(), patience).toBe(20);
+    await page.getByRole("button", { name: "Show more" }).click();
+    await expect.poll(() => rows.count(), patience).toBeGreaterThan(20);
+    expect(await horizontalOverflow(page)).toBe(0);
+  });
+
   it("a text that fits no policy's key shows why, and an unknown instance shows that the log does not have it", async () => {
     const page = await site.open("denied", { allowed: [/status of 422/] });
     await page.getByRole("searchbox", { name: /^Address, API key/ }).fill("no address");

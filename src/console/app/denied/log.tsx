@@ -118,9 +118,9 @@ const columns: readonly Column<DenialView>[] = [
   { title: "Time", cell: (denial) => spanText(denial, now()) },
   { title: "Denials", cell: ({ count }) => numberText(count), isNumber: true },
   { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
+  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
   { title: "Key", cell: ({ policy, id }) => (id === null ? "missing" : <KeyLinks policy={policy} id={id} />) },
   { title: "Why", cell: ({ cause }) => cause },
-  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
 ];
 
 function KeyLinks({ policy, id }: { readonly policy: string; readonly id: string }) {
