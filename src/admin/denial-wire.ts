@@ -1,5 +1,5 @@
 /** The answers of `/api/denials`, which are a part of `wire.ts`. Types only. */
-import type { StoredDenial } from "../control/denial-calls.ts";
+import type { DeniedKeys, StoredDenial } from "../control/denial-calls.ts";
 
 /** Denials of one key by one policy for one reason. Only the first of them is described. */
 export interface DenialView extends Omit<StoredDenial, "seq" | "key" | "atMs" | "lastAtMs"> {
@@ -39,4 +39,16 @@ export interface FoundDenials extends DenialLogState {
   readonly next: string | null;
   /** The keys that were sought: one for each policy that the key fits. */
   readonly keys: readonly { readonly policy: string; readonly id: string }[];
+}
+
+/** Denials of a key in the log of denials, also by equal parts of the period. */
+export interface LoggedKeyView extends Pick<DeniedKeys["keys"][number], "count" | "steps"> {
+  readonly id: string;
+}
+
+/** The most denied keys of exactly a period. */
+export interface LoggedKeysView extends Pick<DeniedKeys, "denials" | "isComplete"> {
+  readonly from: string;
+  readonly to: string;
+  readonly keys: readonly LoggedKeyView[];
 }

@@ -21,7 +21,7 @@ import {
   requireRight,
   text,
 } from "./context.ts";
-import type { RevealedKey, TopKeyList } from "./wire.ts";
+import type { LoggedKeysView, RevealedKey, TopKeyList } from "./wire.ts";
 import { type KeyValue, mostKeyParts } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
@@ -29,6 +29,7 @@ import { missingParts } from "../policy/resolve-key.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";
+import type { DeniedKeysQuery } from "../control/denial-calls.ts";
 import type { NotedAction, RuleInput } from "../control/protocol.ts";
 import { type Operator, refuseCrossSite } from "./authenticate.ts";
 
@@ -65,15 +66,20 @@ const topQuery = {
   by: v.optional(v.picklist(["denied", "cost"], '"denied" or "cost"'), "denied"),
   limit: v.optional(integerText(1, 200), "10"),
   from: v.optional(instant),
+  to: v.exactOptional(instant),
   reveal: flagText,
 };
 
 const hourMs = 3_600_000;
 
 export async function readTop(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { policy, by, limit, from, reveal } = queryIn(c, topQuery);
+  const { policy, by, limit, from, to, reveal } = queryIn(c, topQuery);
   if (reveal) requireReveal(c);
   policyOf(context, policy);
+  if (to !== undefined && (from === undefined || from >= to)) {
+    throw fieldsRefused([{ field: "from", accepted: "an instant before to" }]);
+  }
+  if (to !== undefined && by === "cost") throw fieldsRefused([{ field: "to", accepted: 'only with by = "denied"' }]);
   const nowMs = context.clock.now();
   // The lists are kept by the hour: the current hour and the 23 before it.
   const hour = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
@@ -88,7 +94,35 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
     error,
     ...(reveal && { key: plain[index] ?? null }),
   }));
-  return answer<TopKeyList>({ policy, by, from: instantText(fromMs), keys });
+  const period =
+    from === undefined || to === undefined
+      ? null
+      : await loggedKeys(context, { policy, limit, fromMs: from, toMs: to });
+  return answer<TopKeyList>({ policy, by, from: instantText(fromMs), keys, ...(period !== null && { period }) });
+}
+
+const periodSteps = 30;
+
+/** Null when the control plane is of an earlier version. */
+async function loggedKeys(
+  { controlPlane }: AdminContext,
+  query: Omit<DeniedKeysQuery, "steps">,
+): Promise<LoggedKeysView | null> {
+  try {
+    const { denials, isComplete, keys } = await controlPlane.call((stub) =>
+      stub.deniedKeys({ ...query, steps: periodSteps }),
+    );
+    return {
+      from: instantText(query.fromMs),
+      to: instantText(query.toMs),
+      denials,
+      isComplete,
+      keys: keys.map(({ key: id, count, steps }) => ({ id, count, steps })),
+    };
+  } catch (error) {
+    if (error instanceof CallRefused) return null;
+    throw error;
+  }
 }
 
 const acceptedKey =

@@ -12,6 +12,7 @@ import type {
   TailMessage,
   TopKey,
 } from "../control/protocol.ts";
+import type { LoggedKeysView } from "./denial-wire.ts";
 import type { RollbackProgress } from "../control/history-calls.ts";
 import type { DenialRun, RequestsPoint, Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
@@ -19,7 +20,7 @@ import type { PolicyMode } from "../policy/runtime-rules.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
 import type { Limit } from "../strategies/index.ts";
 
-export type { DenialPage, DenialView, FoundDenials } from "./denial-wire.ts";
+export type { DenialPage, DenialView, FoundDenials, LoggedKeysView, LoggedKeyView } from "./denial-wire.ts";
 export type * from "./explanation-wire.ts";
 export type { KeyHistory, RecordingView } from "./history-wire.ts";
 export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
@@ -227,6 +228,8 @@ export interface TopKeyList extends Pick<TopQuery, "policy" | "by"> {
   /** The start of the first hour that is counted. */
   readonly from: string;
   readonly keys: readonly TopKeyView[];
+  /** Present when `to` is given, and the control plane is not of an earlier version. */
+  readonly period?: LoggedKeysView;
 }
 
 /** The plain key of an id. */

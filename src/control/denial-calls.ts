@@ -78,6 +78,21 @@ export interface DenialsQuery {
   readonly limit: number;
 }
 
+/** The keys that a policy denied most from `fromMs` (inclusive) to `toMs` (exclusive). */
+export interface DeniedKeysQuery extends Required<Pick<DenialsQuery, "policy" | "fromMs" | "toMs" | "limit">> {
+  /** The number of equal parts of the period in which the denials of each key are counted. */
+  readonly steps: number;
+}
+
+export interface DeniedKeys {
+  /** The logged denials of all keys. Decisions by `onError` are not counted. */
+  readonly denials: number;
+  /** Whether the log has every denial of the period. */
+  readonly isComplete: boolean;
+  /** The most denied first. */
+  readonly keys: readonly { readonly key: string; readonly count: number; readonly steps: readonly number[] }[];
+}
+
 export interface LoggedDenials {
   /** The newest first. */
   readonly items: readonly StoredDenial[];

@@ -6,7 +6,7 @@ import type { ObjectSettings } from "../policy/placement.ts";
 import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
 import type { Rollback, RollbackEnds, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
-import type { DenialBatch, DenialsQuery, LoggedDenials } from "./denial-calls.ts";
+import type { DenialBatch, DeniedKeys, DeniedKeysQuery, DenialsQuery, LoggedDenials } from "./denial-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "./statistics-calls.ts";
 import type { KnownRecordings, NewRecordings, RecordedBatch, RecordingMethods } from "./recording-calls.ts";
 import type { CountedKey } from "./space-saving.ts";
@@ -384,6 +384,7 @@ export interface ControlPlaneMethods extends RecordingMethods {
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[];
   /** For 15 s after the call, beats are due every second. */
   denials(query: DenialsQuery): LoggedDenials;
+  deniedKeys(query: DeniedKeysQuery): DeniedKeys;
   /** The sealed key of a partition key in the top lists, the tail, the log of denials or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
   /** The rules of all policies that have or had any. */

@@ -165,6 +165,31 @@ describe("statistics", () => {
     expect(await fromOf(currentMs - 30 * hourMs)).toBe(-23);
   });
 
+  it("top keys have the most denied keys of exactly a period, unless the control plane is of an earlier version", async () => {
+    const deniedKeys = vi.fn<(query: object) => Promise<object>>(async () => ({
+      denials: 7,
+      isComplete: true,
+      keys: [{ key, count: 5, steps: Array.from({ length: 30 }).fill(0) }],
+    }));
+    const period = "from=2026-11-22T16:00:10Z&to=2026-11-22T16:05:10Z";
+    const { call, policy } = admin({}, objectWith({ ...methods, deniedKeys }));
+    const { body } = await call("GET", `/top?policy=${policy}&${period}`);
+    expect(body.period).toMatchObject({
+      from: "2026-11-22T16:00:10.000Z",
+      to: "2026-11-22T16:05:10.000Z",
+      denials: 7,
+      isComplete: true,
+      keys: [{ id: key, count: 5 }],
+    });
+    expect(deniedKeys.mock.lastCall?.[0]).toMatchObject({ policy, limit: 10, steps: 30 });
+    expect(fieldsOf(await call("GET", `/top?policy=${policy}&to=2026-11-22T16:05:10Z`))).toEqual(["from"]);
+    expect(fieldsOf(await call("GET", `/top?policy=${policy}&by=cost&${period}`))).toEqual(["to"]);
+    const earlier = admin({}, objectWith(methods));
+    const answer = await earlier.call("GET", `/top?policy=${earlier.policy}&${period}`);
+    expect(answer).toMatchObject({ status: 200 });
+    expect(answer.body.period).toBeUndefined();
+  });
+
   it("top keys have ids, and metrics are Prometheus text", async () => {
     const { call, policy } = admin({}, objectWith(methods));
     const listed = await call("GET", `/top?policy=${policy}&by=cost&limit=5`);

@@ -8,6 +8,8 @@
  */
 import type {
   DenialBatch,
+  DeniedKeys,
+  DeniedKeysQuery,
   DenialsQuery,
   LoggedDenials,
   LoggedLimit,
@@ -222,6 +224,36 @@ export class StoredDenials {
       completeSinceMs: Math.max(this.#sinceMs ?? nowMs, nowMs - dayMs, ...dropped.map(([, , , lastAtMs]) => lastAtMs)),
       isOn: this.#most !== null,
     };
+  }
+
+  /** Since when denials are logged; null while `DENIALS` is off. */
+  get sinceMs(): number | null {
+    return this.#sinceMs;
+  }
+
+  /**
+   * An entry counts at the time of its last denial: it has at most those of one batch. `isComplete` leaves out whether
+   * there were denials before `sinceMs`.
+   */
+  keys({ limit, steps, ...query }: DeniedKeysQuery, nowMs: number): DeniedKeys {
+    const { fromMs, toMs } = query;
+    const { items } = this.read({ ...query, limit: Number.MAX_SAFE_INTEGER }, nowMs);
+    const counted = new Map<string, { count: number; steps: number[] }>();
+    let denials = 0;
+    for (const { key, count, outcome, lastAtMs } of items) {
+      if (outcome === "fallback-closed" || lastAtMs >= toMs) continue;
+      denials += count;
+      if (key === null) continue;
+      const own = counted.get(key) ?? { count: 0, steps: Array.from<number>({ length: steps }).fill(0) };
+      const step = Math.floor((steps * (lastAtMs - fromMs)) / (toMs - fromMs));
+      own.count += count;
+      own.steps[step] = (own.steps[step] ?? 0) + count;
+      counted.set(key, own);
+    }
+    const keys = [...counted].map(([key, own]) => ({ key, ...own })).toSorted((one, other) => other.count - one.count);
+    const isDropped = this.#dropped.some(([of, , , lastAtMs]) => of === query.policy && lastAtMs >= fromMs);
+    const isComplete = this.#most !== null && !isDropped && fromMs > nowMs - dayMs;
+    return { denials, isComplete, keys: keys.slice(0, limit) };
   }
 
   /** The chunks of a period, that with the newest denial first. */

@@ -20,7 +20,7 @@ import type {
 } from "../protocol.ts";
 import type { Rollback, Undo } from "../history-calls.ts";
 import type { SetRulesReply } from "../../limiter/protocol.ts";
-import type { DenialsQuery } from "../denial-calls.ts";
+import type { DeniedKeysQuery, DenialsQuery } from "../denial-calls.ts";
 import type { RecordedQuery, Recording } from "../recording-calls.ts";
 import type { SamplesQuery, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import type { Push } from "./outbox.ts";
@@ -133,6 +133,10 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
 
   denials(query: DenialsQuery) {
     return this.#plane.denials(query);
+  }
+
+  deniedKeys(query: DeniedKeysQuery) {
+    return this.#plane.deniedKeys(query);
   }
 
   record(call: Recording) {

@@ -19,7 +19,7 @@ import type {
   TopKey,
 } from "../protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
-import type { DenialsQuery, LoggedDenials } from "../denial-calls.ts";
+import type { DeniedKeys, DeniedKeysQuery, DenialsQuery, LoggedDenials } from "../denial-calls.ts";
 import type { RecordedCounts, RecordedQuery, Recording, RecordingReply } from "../recording-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
@@ -189,6 +189,10 @@ export class Plane {
 
   denials(query: DenialsQuery): LoggedDenials {
     return this.#observers.statistics.denials(query, this.#watched());
+  }
+
+  deniedKeys(query: DeniedKeysQuery): DeniedKeys {
+    return this.#observers.statistics.deniedKeys(query, this.#clock.now());
   }
 
   record({ actor, ...name }: Recording): RecordingReply {

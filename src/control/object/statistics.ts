@@ -9,7 +9,7 @@
  * about 3,000 rows.
  */
 import { errorText, report } from "../../observability/events.ts";
-import type { DenialsQuery, LoggedDenials } from "../denial-calls.ts";
+import type { DeniedKeys, DeniedKeysQuery, DenialsQuery, LoggedDenials } from "../denial-calls.ts";
 import type { BeatCall, TopKey } from "../protocol.ts";
 import type {
   SampleIndex,
@@ -29,6 +29,7 @@ import {
   Tally,
   type TallySource,
   dayMs,
+  denialsIn,
   floorTo,
   hourMs,
   limitedIn,
@@ -224,6 +225,21 @@ export class StatisticsStore implements Task {
 
   denials(query: DenialsQuery, nowMs: number): LoggedDenials {
     return this.#denials.read(query, nowMs);
+  }
+
+  deniedKeys(query: DeniedKeysQuery, nowMs: number): DeniedKeys {
+    const keys = this.#denials.keys(query, nowMs);
+    return { ...keys, isComplete: keys.isComplete && !this.#deniedBeforeLog(query) };
+  }
+
+  /** Whether the policy denied requests in the period before denials were logged. The first batches may be a minute old. */
+  #deniedBeforeLog({ policy, fromMs }: DeniedKeysQuery): boolean {
+    const untilMs = floorTo(minuteMs, this.#denials.sinceMs ?? 0) - minuteMs;
+    if (untilMs <= fromMs) return false;
+    const open = [...this.#minutes].filter(([atMs]) => atMs >= fromMs && atMs < untilMs);
+    return [...this.#rows.read("minutes", fromMs, untilMs), ...open].some(
+      ([, minute]) => denialsIn(minute.of(policy)) > 0,
+    );
   }
 
   dueAtMs(): number | null {

@@ -4,7 +4,7 @@ import type { DenialBatch, DenialEntry, DenialsQuery, LoggedDenials } from "../.
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { StatisticsBatch } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
-import { batch, beat } from "./batches.ts";
+import { batch, beat, counts } from "./batches.ts";
 
 const startMs = Date.UTC(2026, 10, 22, 10);
 const hourMs = 3_600_000;
@@ -248,5 +248,51 @@ describe("queries of the log", () => {
     const { store } = storeOf();
     store.record(beat([logged(1, [entry({ key: "one", sealed: "v1.sealed" })])]), startMs);
     expect(store.sealedKey("api", "one", startMs)).toBe("v1.sealed");
+  });
+});
+
+describe("the most denied keys of a period", () => {
+  const keysOf = (store: StatisticsStore, fromMs: number, toMs: number, nowMs = toMs) =>
+    store.deniedKeys({ policy: "api", fromMs, toMs, limit: 2, steps: 3 }, nowMs);
+
+  it("have their denials by step, and the denials of all keys include those that are not listed", () => {
+    const { store } = storeOf();
+    const at = (second: number, key: string | null, count: number) =>
+      store.record(beat([logged(second + 1, [entry({ key, count })])]), startMs + second * 1_000);
+    at(0, "a", 2);
+    at(1, "b", 4);
+    at(2, "a", 3);
+    at(2.5, "c", 1);
+    at(2.9, null, 1);
+    at(3, "b", 9);
+    expect(keysOf(store, startMs, startMs + 3_000)).toEqual({
+      denials: 11,
+      isComplete: true,
+      keys: [
+        { key: "a", count: 5, steps: [2, 0, 3] },
+        { key: "b", count: 4, steps: [0, 4, 0] },
+      ],
+    });
+  });
+
+  it("leave out decisions by onError, and are incomplete if the period has a loss", () => {
+    const { store } = storeOf();
+    store.record(beat([logged(1, [entry({ outcome: "fallback-closed" })], { api: 1 })]), startMs);
+    expect(keysOf(store, startMs, startMs + 3_000)).toEqual({ denials: 0, isComplete: false, keys: [] });
+    expect(keysOf(store, startMs + 1, startMs + 3_000).isComplete).toBe(true);
+  });
+
+  it("are complete before the log began only if the policy denied nothing then", () => {
+    const storage = new MemorySql();
+    const { store: withoutLog } = storeOf({ storage, mostDenials: null });
+    withoutLog.record(beat([{ ...batch(1, 1), policies: { api: counts({ outcomes: { denied: 1 } }) } }]), startMs);
+    withoutLog.run(startMs + 300_000);
+    const beganMs = startMs + 600_000;
+    const { store } = storeOf({ storage, nowMs: beganMs });
+    expect(keysOf(store, startMs, beganMs + 3_000).isComplete).toBe(false);
+    expect(keysOf(store, startMs + 60_000, beganMs + 3_000).isComplete).toBe(true);
+    expect(
+      store.deniedKeys({ policy: "q", fromMs: startMs, toMs: beganMs, limit: 2, steps: 3 }, beganMs).isComplete,
+    ).toBe(true);
   });
 });

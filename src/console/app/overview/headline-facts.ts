@@ -1,7 +1,7 @@
-/** The facts of the first sentences of the overview: how many requests were denied, by which policy, and since when. */
-import type { PolicyView } from "../../../admin/wire.ts";
+/** The facts of the first sentences of the overview. All of them are about one period. */
+import type { PolicyView, TopKeyList } from "../../../admin/wire.ts";
 import type { TimeRange } from "../parts/plot-data.ts";
-import { shortInstantText } from "../parts/text.ts";
+import { percentText, shortInstantText } from "../parts/text.ts";
 import { type CountedTraffic, type Numbers, numbersOf, shownTraffic } from "./traffic.ts";
 
 interface PolicyShare {
@@ -13,19 +13,14 @@ interface PolicyShare {
 export interface HeadlineFacts {
   /** Null when they are unknown. */
   readonly requests: Pick<Numbers, "denied" | "decisions"> | null;
-  /** The policy that denied most. */
+  /** The policy that denied the largest number of requests, whatever its share. */
   readonly denying: PolicyShare | null;
-  /** "since 09:41", "from 09:41 to 09:58"; null when it is unknown. */
-  readonly run: string | null;
   /** The dry run that would have denied most. */
   readonly dryRun: PolicyShare | null;
 }
 
-/** A run of denials ends after this pause. */
-const longestPauseMs = 5 * 60_000;
-
 /** @param policy null for all policies */
-export function factsOf(traffic: CountedTraffic, policy: string | null, nowMs: number): HeadlineFacts {
+export function factsOf(traffic: CountedTraffic, policy: string | null): HeadlineFacts {
   const { denied, decisions } = shownTraffic(traffic, policy).numbers;
   const isUnknown = policy === null && traffic.unknownUntilMs !== null && decisions === 0;
   const shares = [...traffic.policies]
@@ -36,43 +31,32 @@ export function factsOf(traffic: CountedTraffic, policy: string | null, nowMs: n
     if (first === undefined || count(first) === 0) return null;
     return { policy: first.policy, count: count(first), decisions: first.decisions };
   };
-  const denying = most((numbers) => numbers.denied);
   return {
     requests: isUnknown ? null : { denied, decisions },
-    denying,
-    run: denying && runText(traffic, denying.policy, nowMs),
+    denying: most((numbers) => numbers.denied),
     dryRun: most((numbers) => numbers.dryRunDenied),
   };
 }
 
-/** A run outside of the shown span is left out: the policy denies again, or was denying earlier. */
-function runText({ denialRuns, fromMs, toMs }: CountedTraffic, policy: string, nowMs: number): string | null {
-  const run = denialRuns.find((each) => each.policy === policy);
-  if (run === undefined) return null;
-  const sinceMs = Date.parse(run.since);
-  const lastMs = Date.parse(run.last);
-  if (sinceMs > toMs || lastMs < fromMs) return null;
-  const since = shortInstantText(sinceMs, nowMs);
-  if (nowMs - lastMs <= longestPauseMs) return `since ${since}`;
-  const last = shortInstantText(lastMs, nowMs);
-  return since === last ? `at ${since}` : `from ${since} to ${last}`;
-}
-
-/** The start of the known requests, in place of that of the span, if some of them are unknown. */
-export const wordsOf = (
-  { unknownUntilMs, toMs }: Pick<CountedTraffic, "unknownUntilMs" | "toMs">,
+/** The words of the span, or the start of what is counted if that is earlier, or known only from later on. */
+export function wordsOf(
+  { countedFromMs, fromMs, unknownUntilMs, toMs }: TimeRange & Pick<CountedTraffic, "countedFromMs" | "unknownUntilMs">,
   words: string,
   nowMs: number,
-): string =>
-  unknownUntilMs === null || unknownUntilMs >= toMs ? words : `since ${shortInstantText(unknownUntilMs, nowMs)}`;
+): string {
+  const isKnown = unknownUntilMs === null || unknownUntilMs >= toMs;
+  if (isKnown && countedFromMs === fromMs) return words;
+  return `since ${shortInstantText(isKnown ? countedFromMs : unknownUntilMs, nowMs)}`;
+}
 
 /** A label such as `ip=203.0.113.7` without the name of its part, if the key has only one. */
 export const shownKey = (label: string, { key }: Pick<PolicyView, "key">): string =>
   key.length === 1 ? label.replace(/^[^=]*=/, "") : label;
 
-/** The lists of denied keys begin with a whole hour, and end now. */
-const hourMs = 3_600_000;
-
-/** Whether lists that end now describe the span. */
-export const endsNow = (range: TimeRange | null, nowMs: number): boolean =>
-  range === null || range.toMs > nowMs - hourMs;
+/** The key that a policy denied most, and its share of the policy's denials; null unless all of them are logged. */
+export function mostDeniedKey(top: TopKeyList | null, policy: string): { id: string; share: string } | null {
+  const { period = null } = top?.policy === policy ? (top ?? {}) : {};
+  const [first] = period?.keys ?? [];
+  if (period === null || !period.isComplete || first === undefined) return null;
+  return { id: first.id, share: percentText(first.count, period.denials) };
+}

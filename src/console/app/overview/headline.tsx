@@ -1,11 +1,11 @@
-/** The first sentences of the overview, which answer who is denied, by which policy and since when. */
+/** The first sentences of the overview, which answer how much is denied, by which policy, and to whom. */
 import type { ComponentChildren } from "preact";
 import type { PolicyView, TopKeyList } from "../../../admin/wire.ts";
 import { now } from "../clock.ts";
 import { keyName } from "../keys/known-keys.ts";
-import { shortInstantText, countOf, percentText } from "../parts/text.ts";
+import { countOf, numberText, percentText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { endsNow, type HeadlineFacts, shownKey, wordsOf } from "./headline-facts.ts";
+import { type HeadlineFacts, mostDeniedKey, shownKey, wordsOf } from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
 
 interface HeadlineProps {
@@ -23,24 +23,20 @@ interface HeadlineProps {
 export function Headline({ spanTraffic, facts, policy, policies, top, denialsHref }: HeadlineProps) {
   if (spanTraffic === null || facts === null) return <Frame>Loading.</Frame>;
   const { traffic, span } = spanTraffic;
-  const words = policy === null ? wordsOf(traffic, span.words, now()) : span.words;
-  const { denying, dryRun, run } = facts;
+  const unknownUntilMs = policy === null ? traffic.unknownUntilMs : null;
+  const words = wordsOf({ ...traffic, unknownUntilMs }, span.words, now());
+  const { denying, dryRun } = facts;
   return (
     <Frame dryRun={dryRun}>
       <Requests facts={facts} words={words} policy={policy} href={denialsHref} />
-      {denying !== null && (
+      {denying !== null && policy === null && (
         <>
           {" "}
-          {policy === null && (
-            <>
-              <PolicyName name={denying.policy} /> denies most{run !== null && `, ${run}`}:{" "}
-              <b>{percentText(denying.count, denying.decisions)}</b> of its requests
-            </>
-          )}
-          {policy !== null && (run === null ? "Denials" : capitalized(run))}
-          <MostDenied policy={denying.policy} policies={policies} top={endsNow(span.range, now()) ? top : null} />
+          <PolicyName name={denying.policy} /> denied the largest number: {numberText(denying.count)}, which is{" "}
+          <b>{percentText(denying.count, denying.decisions)}</b> of its requests.
         </>
       )}
+      {denying !== null && <MostDenied policy={denying.policy} policies={policies} top={top} />}
     </Frame>
   );
 }
@@ -61,8 +57,6 @@ const Frame = ({ dryRun = null, children }: FrameProps) => (
     )}
   </div>
 );
-
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const PolicyName = ({ name }: { readonly name: string }) => (
   <a href={hrefOf("policies", { name })}>
@@ -101,17 +95,15 @@ interface MostDeniedProps {
   readonly top: TopKeyList | null;
 }
 
-/** The key that the policy denied most. The list may belong to another policy while that of this one is read. */
+/** The list may belong to another policy while that of this one is read. */
 function MostDenied({ policy, policies, top }: MostDeniedProps) {
   const own = policies.find(({ name }) => name === policy);
-  const [first] = top?.policy === policy ? top.keys : [];
-  if (first === undefined || top === null || own === undefined) return <>.</>;
-  const all = top.keys.reduce((sum, { count }) => sum + count, 0);
+  const most = mostDeniedKey(top, policy);
+  if (most === null || own === undefined) return null;
   return (
     <>
-      {first.count * 2 >= all ? ", mostly " : ", most often "}
-      <a href={hrefOf("keys", { policy, id: first.id })}>{shownKey(keyName(policy, first.id), own)}</a>
-      {` (${countOf(first.count, "denial")} since ${shortInstantText(top.from, now())}).`}
+      {` ${most.share} of these denials have the key `}
+      <a href={hrefOf("keys", { policy, id: most.id })}>{shownKey(keyName(policy, most.id), own)}</a>.
     </>
   );
 }

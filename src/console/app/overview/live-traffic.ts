@@ -65,7 +65,6 @@ export class LiveTraffic {
   #highest = new Map<string, Tally>();
   #highestFailures = new Map<string, number>();
   #boundsMs: readonly number[] = [];
-  #denialRuns: StatisticsView["denialRuns"] = [];
   #unknownUntilMs = 0;
   #readAtMs = Number.NEGATIVE_INFINITY;
   /** By how much the clock of the control plane is ahead of the browser's, as far as the reads show it. */
@@ -97,7 +96,6 @@ export class LiveTraffic {
     const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
     this.#aheadMs = toMs - nowMs;
     this.#boundsMs = statistics.latencyBoundsMs;
-    this.#denialRuns = statistics.denialRuns;
     this.#unknownUntilMs = Math.max(this.#unknownUntilMs, unknownUntil(statistics) ?? 0);
     this.#readAtMs = nowMs;
     this.#toMs = endMs;
@@ -138,7 +136,7 @@ export class LiveTraffic {
       longSteps: shown.filter(isLong),
       boundsMs: this.#boundsMs,
       ...withRequests(policies, times, isUnknown ? this.#unknownUntilMs : null),
-      denialRuns: this.#denialRuns,
+      countedFromMs: Math.min(fromMs, shown.slice(0, 1).find(isLong)?.fromMs ?? fromMs),
       originFailures: shown.reduce((sum, each) => sum + each.originFailures, 0),
     };
   }

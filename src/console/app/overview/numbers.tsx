@@ -11,7 +11,7 @@ import {
   type ShownTraffic,
   type Tally,
 } from "./traffic.ts";
-import type { PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
+import type { LoggedKeyView, PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
 import type { Polling } from "../api/poll.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
@@ -40,7 +40,12 @@ export function Tiles({ traffic, chosen, policy }: TilesProps) {
       note: policy === null ? "decisions of dry runs" : "dry run, part of Allowed",
       without: null,
     },
-    { title: "Near limit", value: numbers?.nearLimit, note: "less than 20 % left", without: "no key near its limit" },
+    {
+      title: "Near or over limit",
+      value: numbers?.nearLimit,
+      note: "less than 20 % left",
+      without: "no key near its limit",
+    },
     {
       title: "Object unavailable",
       value: numbers?.fallback,
@@ -164,7 +169,7 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
       denied > 0 && <Sparkline values={deniedOverTime} label={`Denied by ${name} over time`} />,
   },
   numberColumn("Would be denied", ({ dryRunDenied }) => dryRunDenied),
-  numberColumn("Near limit", ({ nearLimit }) => nearLimit),
+  numberColumn("Near or over limit", ({ nearLimit }) => nearLimit),
   numberColumn(
     "Latency p99",
     ({ p99Ms }) => p99Ms ?? 0,
@@ -202,22 +207,33 @@ export function TopDenied({ policy, policies, traffic, top }: TopDeniedProps) {
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
       <Reading of={top} what="the keys">
-        {({ from, keys, policy: of }) => (
-          <>
-            <p class="hint">Since {instantText(from)}: keys are counted by the hour.</p>
-            {keys.length === 0 ? (
-              <Empty>No key was denied.</Empty>
-            ) : (
-              <Table caption={title} columns={keyColumns(of, texts.column)} rows={keys} keyOf={({ id }) => id} />
-            )}
-          </>
-        )}
+        {({ from, keys, period, policy: of }) => {
+          const isExact = period?.isComplete === true && dryRunDenied === 0;
+          const rows = isExact ? period.keys : keys;
+          const columns = keyColumns(of, texts.column, period?.keys ?? []);
+          return (
+            <>
+              <p class="hint">
+                Since {instantText(isExact ? period.from : from)}
+                {!isExact && ": keys are counted by the hour"}.
+              </p>
+              {rows.length === 0 ? (
+                <Empty>No key was denied.</Empty>
+              ) : (
+                <Table caption={title} columns={columns} rows={rows} keyOf={({ id }) => id} />
+              )}
+            </>
+          );
+        }}
       </Reading>
     </section>
   );
 }
 
-const keyColumns = (policy: string, column: string): readonly Column<TopKeyView>[] => [
+type KeyRow = Pick<TopKeyView, "id" | "count"> & Partial<Pick<TopKeyView, "error">>;
+
+/** @param logged the denials of the keys over time */
+const keyColumns = (policy: string, column: string, logged: readonly LoggedKeyView[]): readonly Column<KeyRow>[] => [
   {
     title: "Key",
     cell: ({ id }) => (
@@ -226,8 +242,17 @@ const keyColumns = (policy: string, column: string): readonly Column<TopKeyView>
       </a>
     ),
   },
-  { title: column, cell: countText, isNumber: true },
+  { title: column, cell: ({ count, error = 0 }) => countText({ count, error }), isNumber: true },
+  ...(logged.length === 0 ? [] : [keyTimes(policy, logged)]),
 ];
+
+const keyTimes = (policy: string, logged: readonly LoggedKeyView[]): Column<KeyRow> => ({
+  title: "Denied over time",
+  cell: ({ id }) => {
+    const own = logged.find((each) => each.id === id);
+    return own && <Sparkline values={own.steps} label={`Denied over time, ${keyName(policy, id)}`} />;
+  },
+});
 
 interface Bucket {
   readonly boundMs: number;

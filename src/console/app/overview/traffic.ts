@@ -2,7 +2,7 @@
  * The traffic of a span of time: the decisions of each policy, and the requests of all. A request counts once, however many
  * policies decide it.
  */
-import type { DenialRunView, OutcomeName, StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
+import type { OutcomeName, StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
 import type { PlotData } from "../parts/plot-data.ts";
 
 /**
@@ -105,7 +105,8 @@ export interface CountedTraffic extends Omit<PlotData, "series"> {
   readonly requests: PolicyTraffic;
   /** Requests before this instant are not all known; null when all are. */
   readonly unknownUntilMs: number | null;
-  readonly denialRuns: readonly DenialRunView[];
+  /** The counts begin here: before `fromMs`, if the first minute is known only as a whole. */
+  readonly countedFromMs: number;
   /** Requests of all policies that the origin did not answer. */
   readonly originFailures: number;
 }
@@ -168,7 +169,7 @@ export function withRequests(
 
 /** Adds up the points by policy. */
 export function trafficOf(statistics: StatisticsView): CountedTraffic {
-  const { from, to, stepMs, latencyBoundsMs: boundsMs, originFailures, denialRuns } = statistics;
+  const { from, to, stepMs, latencyBoundsMs: boundsMs, originFailures } = statistics;
   const fromMs = Date.parse(from);
   const toMs = Date.parse(to);
   const steps = Math.max(0, Math.round((toMs - fromMs) / stepMs));
@@ -194,7 +195,7 @@ export function trafficOf(statistics: StatisticsView): CountedTraffic {
     longSteps: [],
     boundsMs,
     ...withRequests(policies, times, unknownUntil(statistics)),
-    denialRuns,
+    countedFromMs: fromMs,
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),
   };
 }

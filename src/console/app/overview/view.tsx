@@ -1,5 +1,5 @@
 /** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { AuditEntryView, PolicyView, TopKeyList } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { type Polling, usePolled } from "../api/poll.ts";
@@ -14,6 +14,7 @@ import { OwnSpan } from "./own-span.tsx";
 import { queryOfSpan, readerOf, spanOf, spans, type SpanTraffic, startOf, type TimeSpan } from "./spans.ts";
 import { shownTraffic } from "./traffic.ts";
 import { deniedHref, TrafficPlot, useRuleChanges } from "./traffic-plot.tsx";
+import type { TimeRange } from "../parts/plot-data.ts";
 import { usePolicies } from "../parts/policies.tsx";
 import { Select } from "../parts/fields.tsx";
 
@@ -35,11 +36,16 @@ export function OverviewView() {
       }),
     [value],
   );
-  const facts = useMemo(() => latest && factsOf(latest.traffic, policy, now()), [latest, policy]);
+  const facts = useMemo(() => latest && factsOf(latest.traffic, policy), [latest, policy]);
   const denying = policy ?? facts?.denying?.policy ?? facts?.dryRun?.policy ?? null;
   // Only configured policies have a list of keys.
   const topPolicy = policies.value.value?.find(({ name }) => name === denying)?.name ?? null;
-  const top = usePolled((abort) => readTop(topPolicy, span, abort), topPauseMs, [topPolicy, span]);
+  const counted = useRef<TimeRange | null>(null);
+  counted.current = latest?.span === span ? countedRange(latest) : null;
+  const top = usePolled((abort) => readTop(topPolicy, counted.current ?? rangeOf(span), abort), topPause(span), [
+    topPolicy,
+    span,
+  ]);
   const hasAll = latest !== null && policies.value.value !== null;
   // If older numbers are shown, the frame of the page reports the failure.
   const failure = hasAll ? null : (problem.value ?? policies.problem.value);
@@ -65,13 +71,25 @@ export function OverviewView() {
   );
 }
 
-const topPauseMs = 5_000;
+/** The control plane reads the log of the whole span for each answer. */
+const topPause = ({ pauseMs }: TimeSpan): number => Math.max(5_000, pauseMs);
 
-/** The keys that the policy denied most within the span. Lists end now. */
-async function readTop(policy: string | null, span: TimeSpan, abort: AbortSignal): Promise<TopKeyList> {
-  const from = new Date(startOf(span)).toISOString();
+const rangeOf = (span: TimeSpan): TimeRange => span.range ?? { fromMs: startOf(span), toMs: now() };
+
+/** The period of the numbers that are shown. */
+const countedRange = ({ span, traffic }: SpanTraffic): TimeRange => ({
+  fromMs: traffic.countedFromMs,
+  toMs: span.range?.toMs ?? Math.max(now(), traffic.toMs),
+});
+
+/** The keys that the policy denied most. The lists by the hour end now; `period` is exactly the range. */
+async function readTop(policy: string | null, { fromMs, toMs }: TimeRange, abort: AbortSignal): Promise<TopKeyList> {
+  const from = new Date(fromMs).toISOString();
   if (policy === null) return { policy: "", by: "denied", from, keys: [] };
-  return read<TopKeyList>(`top${queryText({ policy, by: "denied", limit: 10, from })}`, abort);
+  return read<TopKeyList>(
+    `top${queryText({ policy, by: "denied", limit: 10, from, to: new Date(toMs).toISOString() })}`,
+    abort,
+  );
 }
 
 function Choices({
@@ -127,7 +145,7 @@ interface NumbersProps {
 function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy, top }: NumbersProps) {
   const traffic = spanTraffic?.traffic ?? null;
   const chosen = useMemo(() => (traffic === null ? null : shownTraffic(traffic, policy)), [traffic, policy]);
-  const shownRange = traffic ?? { fromMs: startOf(span), toMs: now() };
+  const shownRange = spanTraffic === null ? rangeOf(span) : countedRange(spanTraffic);
   return (
     <>
       <Headline

@@ -1,7 +1,7 @@
 /** The facts in the first sentences of the overview. */
 import { describe, expect, it } from "vitest";
 import type { StatisticsView } from "../../../../src/admin/wire.ts";
-import { endsNow, factsOf, shownKey, wordsOf } from "../../../../src/console/app/overview/headline-facts.ts";
+import { factsOf, mostDeniedKey, shownKey, wordsOf } from "../../../../src/console/app/overview/headline-facts.ts";
 import { trafficOf } from "../../../../src/console/app/overview/traffic.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
@@ -21,57 +21,52 @@ const traffic = (others: Partial<StatisticsView> = {}) =>
     ...others,
   });
 
-const runOf = (since: number, last: number) => ({
-  denialRuns: [{ policy: "login", since: instant(since), last: instant(last) }],
-});
 const clockOf = (minute: number): string =>
   new Intl.DateTimeFormat("en-GB", { timeStyle: "short" }).format(new Date(instant(minute)));
 
 describe("the first sentences", () => {
   it("they state the denied requests, the policy that denied most, and the dry run that would have", () => {
-    expect(factsOf(traffic(), null, nowMs)).toEqual({
+    expect(factsOf(traffic(), null)).toEqual({
       requests: { denied: 45, decisions: 250 },
       denying: { policy: "login", count: 37, decisions: 100 },
-      run: null,
       dryRun: { policy: "search", count: 95, decisions: 100 },
     });
   });
 
   it("with a chosen policy, they state its requests alone", () => {
-    expect(factsOf(traffic(), "api", nowMs)).toMatchObject({
+    expect(factsOf(traffic(), "api")).toMatchObject({
       requests: { denied: 10, decisions: 200 },
       denying: { policy: "api", count: 10 },
       dryRun: null,
     });
-    expect(factsOf(traffic(), "search", nowMs)).toMatchObject({ denying: null, dryRun: { policy: "search" } });
+    expect(factsOf(traffic(), "search")).toMatchObject({ denying: null, dryRun: { policy: "search" } });
   });
 
   it("unknown requests are no zero, and the policies are still named", () => {
     const unknown = { requests: [{ at: instant(0), decided: null, denied: null }] };
-    expect(factsOf(traffic(unknown), null, nowMs)).toMatchObject({ requests: null, denying: { policy: "login" } });
-    expect(factsOf(traffic(unknown), "login", nowMs).requests).toEqual({ denied: 37, decisions: 100 });
+    expect(factsOf(traffic(unknown), null)).toMatchObject({ requests: null, denying: { policy: "login" } });
+    expect(factsOf(traffic(unknown), "login").requests).toEqual({ denied: 37, decisions: 100 });
   });
 
-  it("a run of denials is stated by its start while it lasts, and by both ends after a pause of five minutes", () => {
-    expect(factsOf(traffic(runOf(20, 55)), null, nowMs).run).toBe(`since ${clockOf(20)}`);
-    expect(factsOf(traffic(runOf(20, 54)), null, nowMs).run).toBe(`from ${clockOf(20)} to ${clockOf(54)}`);
-    expect(factsOf(traffic(runOf(20, 20)), null, nowMs).run).toBe(`at ${clockOf(20)}`);
-  });
-
-  it("a run of another day has its date", () => {
-    expect(factsOf(traffic(runOf(-1_440, 58)), null, nowMs).run).toMatch(/^since 21 Nov, /);
-  });
-
-  it("a run outside of the shown span is left out", () => {
-    expect(factsOf(traffic(runOf(-30, -20)), null, nowMs).run).toBeNull();
-    expect(factsOf(traffic(runOf(61, 62)), null, nowMs + 5 * minuteMs).run).toBeNull();
+  it("the policy that denied the largest number is named, also when another one denied a larger share", () => {
+    const shares = [
+      point(startMs, "rare", { outcomes: { denied: 9, allowed: 1 } }),
+      point(startMs, "busy", { outcomes: { denied: 10, allowed: 990 } }),
+    ];
+    const { denying } = factsOf(trafficOf(statisticsOf([startMs, nowMs], shares)), null);
+    expect(denying).toEqual({ policy: "busy", count: 10, decisions: 1_000 });
   });
 
   it("when the requests of the beginning are unknown, the sentence says since when they are known", () => {
     const words = "in the last hour";
-    expect(wordsOf({ unknownUntilMs: null, toMs: nowMs }, words, nowMs)).toBe(words);
-    const since = { unknownUntilMs: startMs + 10 * minuteMs, toMs: nowMs };
-    expect(wordsOf(since, words, nowMs)).toBe(`since ${clockOf(10)}`);
+    const all = { fromMs: startMs, toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
+    expect(wordsOf(all, words, nowMs)).toBe(words);
+    expect(wordsOf({ ...all, unknownUntilMs: startMs + 10 * minuteMs }, words, nowMs)).toBe(`since ${clockOf(10)}`);
+  });
+
+  it("when the first minute is counted as a whole, the sentence says since when requests are counted", () => {
+    const counted = { fromMs: startMs + 30_000, toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
+    expect(wordsOf(counted, "in the last 5 minutes", nowMs)).toBe(`since ${clockOf(0)}`);
   });
 
   it("a key of one part is shown without the name of the part", () => {
@@ -82,9 +77,18 @@ describe("the first sentences", () => {
     );
   });
 
-  it("the most denied key is stated only for spans that end within the last hour", () => {
-    expect(endsNow(null, nowMs)).toBe(true);
-    expect(endsNow({ fromMs: 0, toMs: nowMs - 59 * minuteMs }, nowMs)).toBe(true);
-    expect(endsNow({ fromMs: 0, toMs: nowMs - 60 * minuteMs }, nowMs)).toBe(false);
+  it("the most denied key has its share of the denials of the policy, if the log has all of them", () => {
+    const keys = [
+      { id: "a", count: 6, steps: [] },
+      { id: "b", count: 4, steps: [] },
+    ];
+    const period = { from: instant(0), to: instant(60), denials: 20, isComplete: true, keys };
+    const top = { policy: "login", by: "denied", from: instant(0), keys: [] } as const;
+    expect(mostDeniedKey({ ...top, period }, "login")).toEqual({ id: "a", share: "30 %" });
+    expect(mostDeniedKey({ ...top, period }, "api")).toBeNull();
+    expect(mostDeniedKey({ ...top, period: { ...period, isComplete: false } }, "login")).toBeNull();
+    expect(mostDeniedKey({ ...top, period: { ...period, keys: [] } }, "login")).toBeNull();
+    // An earlier version answers without the period.
+    expect(mostDeniedKey(top, "login")).toBeNull();
   });
 });

@@ -69,6 +69,8 @@ describe("live traffic", () => {
     expect(ratesOf(live)).toEqual([2, 3, 4, 5, 6, 5]);
     expect(allowedIn(live)).toBe(120 + 180 + 240 + 300 + 360 + 200);
     expect(live.traffic().fromMs).toBe(plane.nowMs - 5 * minuteMs);
+    // The oldest minute is counted as a whole.
+    expect(live.traffic().countedFromMs).toBe(startedMs + minuteMs - 30_000);
   });
 
   it("when the current minute has just begun, it forms one sample with the minute before", () => {
