@@ -117,7 +117,7 @@ interface Denying {
 
 const isReserving = ({ policy, ttlMs }: Spend): boolean => ttlMs !== undefined && !policy.isDryRun;
 
-/** What denies a refused request. */
+/** The outcomes or the spend that deny a refused request. */
 export function denyingOf({ spends, admission }: DecidedRequest): Denying {
   const denying = admission.outcomes.filter((outcome) => !admits(outcome));
   return { denying, full: denying.length === 0 ? spends.find(isReserving) : undefined };

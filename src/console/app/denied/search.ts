@@ -45,7 +45,7 @@ export interface Selection {
   readonly policy?: string;
 }
 
-/** What the list shows after a search; null when the search has found nothing, and sought several keys or none. */
+/** The denials that the list shows after a search; null when the search has found nothing, and sought several keys or none. */
 export function selectionOf({ denial, keys }: Pick<FoundDenials, "denial" | "keys">): Selection | null {
   if (denial !== null) {
     const instance = keys.length === 0 ? denial.instance : undefined;

@@ -34,7 +34,7 @@ export function DeniedView() {
   );
 }
 
-interface Search {
+interface DenialSearch {
   readonly text: string;
   readonly policy: string | undefined;
   /** The denial nearest to this instant is sought. Undefined for the newest. */
@@ -51,9 +51,9 @@ function useSearch() {
   const named = query.get("instance") ?? query.get("id") ?? "";
   const [typed, setTyped] = useState(named);
   const [age, setAge] = useState("");
-  const [search, setSearch] = useState<Search | null>(null);
+  const [search, setSearch] = useState<DenialSearch | null>(null);
   const [found, setFound] = useState<FoundDenials | null>(null);
-  const current = useRef<Search | null>(null);
+  const current = useRef<DenialSearch | null>(null);
   /** The part of the address that the search is about. */
   const selected = useRef("");
   const select = (selection: ReturnType<typeof selectionOf>): void => {
@@ -159,9 +159,9 @@ function soughtAt(age: string): string | undefined {
   return new Date((Date.parse(from) + Date.parse(to)) / 2).toISOString();
 }
 
-type AnswerProps = Pick<Searching, "search" | "start" | "isWaiting"> & { readonly found: FoundDenials };
+type FoundProps = Pick<Searching, "search" | "start" | "isWaiting"> & { readonly found: FoundDenials };
 
-function Answer({ found, search, start, isWaiting }: AnswerProps) {
+function Answer({ found, search, start, isWaiting }: FoundProps) {
   const { denial, isOn } = found;
   if (!isOn) return <Off />;
   if (denial === null) {
