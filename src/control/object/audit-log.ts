@@ -21,6 +21,16 @@ export interface RuleChange {
   readonly isOfPolicy: boolean;
 }
 
+/** Null for a damaged row. */
+function entryIn({ body }: { readonly body: string }): AuditEntry | null {
+  try {
+    const entry: AuditEntry = JSON.parse(body);
+    return entry;
+  } catch {
+    return null;
+  }
+}
+
 /** The numbers that belong to no stored entry. */
 interface Extent {
   /** The number of the newest entry that was removed; 0 for none. */
@@ -69,16 +79,18 @@ export class AuditLog {
     this.#keepExtent({ removed, reveals: reveals + 1 });
   }
 
+  /** Leaves out damaged rows, so that the other entries stay readable. */
   page(cursor: string | undefined, limit: number): Page<AuditEntry> {
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
     if (!Number.isSafeInteger(before)) return { items: [], cursor: null };
     const size = pageSize(limit);
-    const entries = ["audit", "reveals"].flatMap((table) => {
-      const select = `SELECT body FROM ${table} WHERE seq < ? ORDER BY seq DESC LIMIT ?`;
-      return bodiesOf<AuditEntry>(this.#sql, select, before, size + 1);
+    const rows = ["audit", "reveals"].flatMap((table) => {
+      const select = `SELECT seq, body FROM ${table} WHERE seq < ? ORDER BY seq DESC LIMIT ?`;
+      return this.#sql.exec<{ seq: number; body: string }>(select, before, size + 1).toArray();
     });
-    const newest = entries.toSorted((one, other) => other.seq - one.seq);
-    return pageOf(newest.slice(0, size + 1), size, ({ seq }) => String(seq));
+    const newest = rows.toSorted((one, other) => other.seq - one.seq);
+    const { items, cursor: next } = pageOf(newest.slice(0, size + 1), size, ({ seq }) => String(seq));
+    return { items: items.flatMap((row) => entryIn(row) ?? []), cursor: next };
   }
 
   /**
@@ -111,6 +123,15 @@ export class AuditLog {
   /** The entry with this number; null when the log does not have it, and for a reveal. */
   entry(seq: number): AuditEntry | null {
     return bodiesOf<AuditEntry>(this.#sql, "SELECT body FROM audit WHERE seq = ?", seq)[0] ?? null;
+  }
+
+  /** The entries with these numbers that the log has and that are not damaged, the newest first. */
+  intactEntries(seqs: readonly number[]): AuditEntry[] {
+    const select = "SELECT seq, body FROM audit WHERE seq = ?";
+    const rows = seqs
+      .toSorted((one, other) => other - one)
+      .flatMap((seq) => this.#sql.exec<{ seq: number; body: string }>(select, seq).toArray());
+    return rows.flatMap((row) => entryIn(row) ?? []);
   }
 
   /**

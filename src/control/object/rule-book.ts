@@ -49,6 +49,20 @@ interface PastRule {
   readonly lastRevision: number;
 }
 
+/** The answer to an undo, as it is stored for a repetition of the call. */
+interface StoredUndone extends Undone {
+  /** The numbers of the entries, in place of the lists, which are empty then. */
+  readonly seqs?: readonly number[];
+}
+
+/** A row has at most 2 MB, and a character of UTF-16 takes at most three bytes of UTF-8. */
+const mostStoredCharacters = 600_000;
+
+function shortened(undone: Undone): StoredUndone {
+  if (JSON.stringify(undone).length <= mostStoredCharacters) return undone;
+  return { entries: [], rules: [], seqs: undone.entries.map(({ seq }) => seq) };
+}
+
 const system: Actor = { name: "system", via: "system" };
 
 export class RuleBook {
@@ -153,7 +167,7 @@ export class RuleBook {
 
   undo(call: Undo, nowMs: number): Edited<Undone> {
     const { entries: seqs, actor } = call;
-    const first = (): Undone => {
+    const first = (): StoredUndone => {
       const newestFirst = [...new Set(seqs)].toSorted((one, other) => other - one);
       // All entries are read first: each undo appends an entry, and a full log then removes its oldest entry.
       const changes = newestFirst.map((seq) => this.#undoable(seq, seqs));
@@ -161,16 +175,20 @@ export class RuleBook {
       for (const change of changes) this.#undo(change, { actor, nowMs });
       const added = this.audit.lastSeq - lastSeq;
       if (added === 0) throw new Refused({ kind: "nothing-to-undo" });
-      const entries = this.audit.page(undefined, added).items;
-      const ids = [...new Set(entries.flatMap(({ rule }) => rule ?? []))];
-      return { entries, rules: ids.flatMap((id) => this.rules.get(id) ?? []) };
+      return this.#undoneBy(this.audit.page(undefined, added).items);
     };
-    const again = (undone: Undone): Undone => {
+    const again = ({ seqs: stored, ...whole }: StoredUndone): StoredUndone => {
+      const undone = stored === undefined ? whole : this.#undoneBy(this.audit.intactEntries(stored));
       const rules = undone.entries.flatMap(({ before, after }) => [before ?? [], after ?? []].flat());
       for (const rule of rules) this.#pushAgain(rule);
       return undone;
     };
-    return this.#edit(() => this.idempotency.once(call, nowMs, first, again));
+    return this.#edit(() => this.idempotency.once(call, nowMs, first, again, shortened));
+  }
+
+  #undoneBy(entries: readonly AuditEntry[]): Undone {
+    const ids = [...new Set(entries.flatMap(({ rule }) => rule ?? []))];
+    return { entries, rules: ids.flatMap((id) => this.rules.get(id) ?? []) };
   }
 
   /**
@@ -178,7 +196,7 @@ export class RuleBook {
    * @throws Refused
    */
   #undoable(seq: number, undone: readonly number[]): PastRule {
-    const { rule: id = null, before = null, after = null } = this.audit.entry(seq) ?? {};
+    const { rule: id = null, before = null, after = null } = this.audit.intactEntries([seq])[0] ?? {};
     if (id === null) throw new Refused({ kind: "unknown" });
     const next = this.audit.nextChangeOf(id, seq);
     if (next !== null && !undone.includes(next)) throw new Refused({ kind: "changed-since", seq: next });

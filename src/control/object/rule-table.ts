@@ -277,6 +277,7 @@ export class IdempotencyKeys {
 
   /**
    * The result of `first`. When the request is repeated, the result of `again`, which gets the first result.
+   * @param stored what is stored of the first result, and what `again` gets. Default: all of it.
    * @throws Refused when a different request used the same idempotency key
    */
   once<Result>(
@@ -284,6 +285,7 @@ export class IdempotencyKeys {
     nowMs: number,
     first: () => Result,
     again: (result: Result) => Result,
+    stored: (result: Result) => Result = (result) => result,
   ): Result {
     if (idempotency === null) return first();
     // Actors choose their keys independently.
@@ -300,7 +302,7 @@ export class IdempotencyKeys {
       return again(JSON.parse(known.rule));
     }
     const result = first();
-    const row = [key, nowMs, idempotency.requestHash, JSON.stringify(result)];
+    const row = [key, nowMs, idempotency.requestHash, JSON.stringify(stored(result))];
     this.#sql.exec("INSERT OR REPLACE INTO idempotency (key, at, request_hash, rule) VALUES (?, ?, ?, ?)", ...row);
     return result;
   }

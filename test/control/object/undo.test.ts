@@ -144,6 +144,18 @@ describe("an undo that is refused changes nothing", () => {
     expect(rulesOf(plane)).toHaveLength(1);
   });
 
+  it("an undo of an entry whose row is damaged is refused like that of an entry that does not exist", async () => {
+    const plane = new TestPlane();
+    await plane.created(keyRule());
+    await plane.created(mode("off"));
+    const [, first] = plane.control.audit({ limit: 10 }).items;
+    plane.storage.sql.exec("UPDATE audit SET body = '{' WHERE seq = 2");
+    expect(await undo(plane, [1, 2])).toEqual({ kind: "unknown" });
+    expect(rulesOf(plane)).toHaveLength(2);
+    expect(plane.control.audit({ limit: 1 })).toEqual({ items: [], cursor: "2" });
+    expect(plane.control.audit({ limit: 10 })).toEqual({ items: [first], cursor: null });
+  });
+
   it("an undo is refused if the key would have too many rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
@@ -165,6 +177,25 @@ it("a repeated undo with an Idempotency-Key gets the first answer and changes no
   expect(done(await undo(plane, [1], idempotency))).toEqual(first);
   expect(newest(plane)).toBe(2);
   expect(await undo(plane, [1], { key: "k", requestHash: "other" })).toEqual({ kind: "key-reused" });
+});
+
+it("a repeated undo of many long lists gets the first answer, although a stored row could not hold it", async () => {
+  const plane = new TestPlane();
+  const entries = Array.from({ length: 1_200 }, (_, number) => `entry-${number}-of-a-list`);
+  const listOf = (first: string) => policyRule({ kind: "deny", entries: [first, ...entries] });
+  const { id } = await plane.created(listOf("a0"));
+  for (let revision = 1; revision <= 60; revision++) {
+    // oxlint-disable-next-line no-await-in-loop
+    done(await plane.control.replaceRule({ id, revision, input: listOf(`a${revision}`), actor }));
+  }
+  const seqs = Array.from({ length: 60 }, (_, index) => index + 2);
+  const idempotency = { key: "k", requestHash: "h" };
+  const first = done(await undo(plane, seqs, idempotency));
+  expect(JSON.stringify(first).length).toBeGreaterThan(2_000_000);
+  expect(done(await undo(plane, seqs, idempotency))).toEqual(first);
+  expect(newest(plane)).toBe(121);
+  const [row] = plane.storage.sql.exec<{ size: number }>("SELECT MAX(LENGTH(rule)) AS size FROM idempotency").toArray();
+  expect(row?.size).toBeLessThan(2_000_000);
 });
 
 it("a repeated undo whose push is pending says that it is pending, and pushes again", async () => {
