@@ -186,11 +186,16 @@ describe("a mistake that an editor shows", () => {
     ["a flag as a number", { LOG_DENIALS: 1 }],
     ["an origin without a scheme", { ORIGIN: "api.example.com" }],
     ["an empty list of policies", { POLICIES: [] }],
+    ["LIMITS beside POLICIES", { ...variablesWith({}), LIMITS: "5/minute" }],
+    ["KEY beside POLICIES_2", { POLICIES_2: [{ name: "a", limits: "1/s" }], KEY: "ip" }],
+    ["STRATEGY beside POLICIES", { ...variablesWith({}), STRATEGY: "token-bucket" }],
   ])("the schema rejects %s among the variables", (_, variables) => {
     expect(fileValidator.validate({ name: "headgate", vars: variables }).valid).toBe(false);
   });
 
   it.each<[string, Values]>([
+    ["an empty LIMITS beside POLICIES", { ...variablesWith({}), LIMITS: "" }],
+    ["LIMITS beside an empty POLICIES", { ...variablesWith({}), POLICIES: "", LIMITS: "5/minute" }],
     ["an empty list of names in EXTRA_VARS", { ...variablesWith({}), EXTRA_VARS: [] }],
     ["a condition with a line break", variablesWith({ overrides: [{ when: "jwt:plan=\npro", limits: "1/s" }] })],
   ])("%s is accepted by the schema and by the Worker", (_, variables) => {

@@ -252,6 +252,16 @@ function headgateDefinitions(): Schema {
   };
 }
 
+/**
+ * Beside a list of policies, the variables of the short form must be empty.
+ * @param further a pattern of the names POLICIES_2, …
+ */
+function withoutShortForm(further: string): Schema {
+  const empty: Schema = { const: "" };
+  const noList: Schema = { patternProperties: { [`^(?:POLICIES|${further})$`]: empty } };
+  return conditional(noList, {}, { properties: { LIMITS: empty, STRATEGY: empty, KEY: empty } });
+}
+
 function variablesSchema(): Schema {
   const properties = Object.fromEntries(
     Object.entries(writtenVariables()).map(([name, schema]) => [name, orEmpty(converted(schema))]),
@@ -264,6 +274,7 @@ function variablesSchema(): Schema {
     description: "The variables of Headgate: docs/reference/variables.md",
     ...known,
     patternProperties: { [`^${further}$`]: properties["POLICIES"] },
+    allOf: [withoutShortForm(further)],
     // With EXTRA_VARS, variables that Headgate does not know are accepted.
     ...conditional({ not: { required: ["EXTRA_VARS"] } }, { propertyNames: { pattern: `^(?:${names})$` } }),
   };
