@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { adminToken, callAdmin, change } from "../tools/control-plane/admin-client.ts";
 import type { RunningWorkerd } from "../tools/workerd-process.ts";
 import { Caller, prepare, startWith, type Version } from "./two-versions.ts";
 
@@ -188,4 +189,45 @@ it("each version reads what the other version has stored, including open reserva
   await playAll("current", 80);
   await playAll("previous", 70);
   await playAll("current", 60);
+}, 60_000);
+
+it("the previous version reads, enforces and changes a boost that this version has stored with its factor, and this version reads the change", async () => {
+  const own = mkdtempSync(join(tmpdir(), "headgate-versions-"));
+  const operator = { name: "operator", token: adminToken, may: ["read", "write"] };
+  const user = crypto.randomUUID();
+  const path = "/rules?policy=fixed";
+
+  const within = async (objects: Version, act: (url: URL, caller: Caller) => Promise<void>): Promise<void> => {
+    const running = await startWith(own, objects);
+    try {
+      await act(new URL(`http://127.0.0.1:${running.ports[objects]}`), new Caller(running, objects));
+    } finally {
+      await running.kill();
+    }
+  };
+
+  try {
+    prepare(own, policies, { ADMIN_TOKENS: JSON.stringify([operator]) });
+    await within("current", async (url) => {
+      const boost = { policy: "fixed", kind: "limits", key: user, limits: "200/1h", factor: 2 };
+      const { body } = await change(url, "POST", "/rules", { body: boost });
+      expect(body).toMatchObject({ factor: 2, state: "applied" });
+    });
+    await within("previous", async (url, caller) => {
+      const { body } = await callAdmin(url, "GET", path);
+      expect(body).toMatchObject({ rules: [{ kind: "limits", limits: "200/1h" }] });
+      expect(await caller.left("fixed", user)).toBe(200);
+      const [{ id }] = (body as { rules: [{ id: string }] }).rules;
+      await change(url, "PUT", `/rules/${id}`, { body: { kind: "limits", limits: "300/1h" }, etag: '"1"' });
+    });
+    await within("current", async (url, caller) => {
+      const { body } = await callAdmin(url, "GET", path);
+      const [rule] = (body as { rules: object[] }).rules;
+      expect(rule).toMatchObject({ kind: "limits", limits: "300/1h", revision: 2 });
+      expect(rule).not.toHaveProperty("factor");
+      expect(await caller.left("fixed", user)).toBe(300);
+    });
+  } finally {
+    rmSync(own, { recursive: true });
+  }
 }, 60_000);

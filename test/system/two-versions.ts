@@ -21,8 +21,13 @@ export const token = "a-token-of-the-rolling-deploys";
 /**
  * Writes both versions into a folder, with a configuration for each pair of versions. The storage of the objects in
  * this folder persists between starts.
+ * @param variables further variables; the control plane is used only with `ADMIN_TOKENS`
  */
-export function prepare(folder: string, policies: readonly object[]): void {
+export function prepare(
+  folder: string,
+  policies: readonly object[],
+  variables: Readonly<Record<string, string>> = {},
+): void {
   bundle(join(folder, "current"));
   mkdirSync(join(folder, "previous"), { recursive: true });
   mkdirSync(join(folder, "storage"), { recursive: true });
@@ -33,6 +38,7 @@ export function prepare(folder: string, policies: readonly object[]): void {
     KEY_SECRET: "a secret of more than thirty-two characters",
     CHECK_TOKENS: token,
     POLICIES: JSON.stringify(policies),
+    ...variables,
   };
   const bindings = Object.entries(vars).map(
     ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
@@ -43,6 +49,9 @@ export function prepare(folder: string, policies: readonly object[]): void {
   }
 }
 
+const classes = { RATE_LIMITER: "RateLimiter", CONTROL_PLANE: "ControlPlane" };
+
+/** Only the worker of the version whose objects run has their storage. */
 const workerOf = ({ isolates, objects }: Pair, bindings: readonly string[]): string => `
     (name = "${isolates}", worker = (
       modules = [(name = "index.js", esModule = embed "${isolates}/index.js")],
@@ -50,13 +59,20 @@ const workerOf = ({ isolates, objects }: Pair, bindings: readonly string[]): str
       compatibilityFlags = ["enable_request_signal"],
       bindings = [
         ${bindings.join("\n        ")}
-        (name = "RATE_LIMITER", durableObjectNamespace = (
-          className = "RateLimiter", serviceName = "${objects}"
-        )),
+        ${Object.entries(classes)
+          .map(
+            ([name, className]) =>
+              `(name = "${name}", durableObjectNamespace = (className = "${className}", serviceName = "${objects}")),`,
+          )
+          .join("\n        ")}
       ],
       durableObjectNamespaces = [
-        (className = "RateLimiter", uniqueKey = "${isolates === objects ? "RateLimiter" : "unused"}",
-          enableSql = true),
+        ${Object.values(classes)
+          .map((name) => {
+            const uniqueKey = isolates === objects ? name : `unused-${name}`;
+            return `(className = "${name}", uniqueKey = "${uniqueKey}", enableSql = true),`;
+          })
+          .join("\n        ")}
       ],
       durableObjectStorage = (localDisk = "storage"),
       globalOutbound = "origin",
