@@ -21,9 +21,10 @@ export function shareText(share: number): string {
   return percent > 0 && percent < 0.001 ? "< 0.001 %" : `${digits.format(percent)} %`;
 }
 
-/** "0.043 % (0.02 to 0.1 %)". */
+/** "0.043 % (0.02 to 0.1 %)". A range of 0 to 100 % would say nothing. */
 export function shareEstimateText({ value, low, high }: Estimate): string {
   if (low === high) return shareText(value);
+  if (low <= 0 && high >= 1) return `${shareText(value)} (sample too small for a range)`;
   return `${shareText(value)} (${shareText(low).replace(" %", "")} to ${shareText(high)})`;
 }
 

@@ -19,11 +19,11 @@ import { lazy } from "../parts/lazy.ts";
 export const AdvisorView = () => (
   <section class="advisor">
     <h1>Advisor</h1>
-    <AnyPolicies>{(policies) => <OfPolicies policies={policies} />}</AnyPolicies>
     <p class="hint">
       The advisor replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your
       goal. <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
     </p>
+    <AnyPolicies>{(policies) => <OfPolicies policies={policies} />}</AnyPolicies>
   </section>
 );
 

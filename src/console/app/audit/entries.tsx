@@ -54,10 +54,10 @@ export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) 
       {list.length === 0 ? (
         <Empty>
           {loaded.newest.value === 0 ? (
-            "Nothing has been changed yet."
+            "No changes yet. Changes of rules and policies appear here, with the operator and an undo."
           ) : (
             <>
-              No loaded entry matches. <a href={hrefOf("audit")}>Show all entries</a>
+              No loaded entry matches the filter. <a href={hrefOf("audit")}>Show all entries</a>
             </>
           )}
         </Empty>

@@ -40,9 +40,9 @@ export function LiveView() {
       <h1>Live</h1>
       <p class="hint">
         Keys about a second after they are denied, with one row for each key and policy. Counts are of a sample, since
-        this page opened: at most 20 denials a second of each isolate, and the {mostKeys} keys that were denied last.
-        The <a href="./">overview</a> counts all denials, and <a href={hrefOf("denied")}>Denied</a> shows those of the
-        last 24 hours.
+        this page opened: at most 20 denials a second from each running copy of the Worker, and the {mostKeys} keys that
+        were denied last. The <a href="./">overview</a> counts all denials, and <a href={hrefOf("denied")}>Denied</a>{" "}
+        shows those of the last 24 hours.
       </p>
       <Filters filter={filter} />
       <div class="row live-state">
@@ -135,7 +135,7 @@ function Denials({ tail }: TailProps) {
   return (
     <Empty>
       {received === 0
-        ? "Waiting for denials. The first of an isolate can take 5 seconds, or 30 where no rule was ever made."
+        ? "Waiting for denials. The first can take 5 seconds to appear, or 30 if no rule was ever made."
         : `${numberText(received)} denials have arrived, but none matches the filter.`}
     </Empty>
   );

@@ -60,7 +60,7 @@ export function Toasts() {
   );
 }
 
-/** The time stops while the pointer or the focus is on it, and while its action runs. */
+/** The time stops while the pointer or the focus is on it, and while its action runs. A problem stays until it is dismissed. */
 function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
   const { text, kind = "success", undo } = toast;
   const [isRead, setIsRead] = useState(false);
@@ -69,7 +69,7 @@ function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDism
     onDismiss();
   });
   useEffect(() => {
-    if (isRead || isRunning) return undefined;
+    if (isRead || isRunning || kind === "problem") return undefined;
     const timer = setTimeout(onDismiss, undo === undefined ? shownMs : shownWithUndoMs);
     return () => clearTimeout(timer);
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- a new rendering must not start the time again

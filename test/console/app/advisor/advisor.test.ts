@@ -42,6 +42,7 @@ describe("texts of the advisor", () => {
   it("an estimate is shown with its interval, unless the estimate is exact", () => {
     expect(shareEstimateText({ value: 0.00043, low: 0.0002, high: 0.001 })).toBe("0.043 % (0.02 to 0.1 %)");
     expect(shareEstimateText(exactly(0.5))).toBe("50 %");
+    expect(shareEstimateText({ value: 0.1, low: 0, high: 1 })).toBe("10 % (sample too small for a range)");
     expect(countEstimateText({ value: 1240.4, low: 980, high: 1_600 })).toBe("1,240 (980 to 1,600)");
     expect(countEstimateText(exactly(7))).toBe("7");
   });
