@@ -138,6 +138,8 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await called(worker, "PATCH", "/policies/meanwhile", { limits: "9/hour" }, second.token);
     await dialog.getByText("second set the limits of policy meanwhile to 9/hour").waitFor();
     await dialog.getByText("policy meanwhile: limits 9/hour, without an end").waitFor();
+    expect(await button(dialog, "Roll back").isDisabled()).toBe(true);
+    await dialog.getByLabel("Make this change to the newer state, which is shown above").check();
     await button(dialog, "Roll back").click();
     await dialog.waitFor({ state: "hidden" });
     expect(await rules("meanwhile")).toEqual([]);

@@ -13,7 +13,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
   const site = consoleSite();
   const { idOf, rulesOf } = keysOf(site);
 
-  it("a change by another operator appears in an open dialog, which keeps the typed text", async () => {
+  it("a change by another operator appears in an open dialog, which keeps the typed text and is confirmed only after the operator accepts the newer state", async () => {
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.10");
     await button(page, "Block …").click();
@@ -25,6 +25,8 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await dialog.getByText("allow without charge, from the rule of operator").waitFor();
     expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("half a sent");
     expect(await axeViolations(page)).toEqual([]);
+    expect(await button(dialog, "Block the key").isDisabled()).toBe(true);
+    await confirmAgain(page, "Block the key");
   });
 
   /**

@@ -117,6 +117,9 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(page, "Boost …").click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Other", { exact: true }).check();
+    await dialog.getByLabel("Other limits").fill("31/10");
+    await dialog.getByText(/^limits\.window: expected a duration/).waitFor();
+    expect(await button(dialog, "Boost the key").isDisabled()).toBe(true);
     await dialog.getByLabel("Other limits").fill("31/10m");
     await dialog.getByText(/This replaces the rule of operator: limits 20\/10m, which ends in/).waitFor();
     await button(dialog, "Boost the key").click();

@@ -247,6 +247,8 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await called(site.worker, "PUT", `/rules/${rule.id}`, other, second.token);
     await button(dialog, "Show the effect on the new state").click();
     expect(await field.inputValue()).toBe("192.0.2.8\n192.0.2.99\n192.0.2.9");
+    expect(await button(dialog, "Change the entries").isDisabled()).toBe(true);
+    await dialog.getByLabel("Make this change to the newer state, which is shown above").check();
     await button(dialog, "Change the entries").click();
     await dialog.waitFor({ state: "hidden" });
     const [changed] = (await policyOf(site.worker, "merged")).rules;

@@ -1,7 +1,7 @@
 /** The newest audit entries, which every view shares: they show what other operators change. */
 import { computed, signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
+import { useEffect, useState } from "preact/hooks";
+import type { AuditEntryView, AuditPage, PolicyView, RuleView } from "../../../admin/wire.ts";
 import { type EntryGroup, groupsOf } from "../parts/entry-groups.ts";
 import { read } from "./client.ts";
 import { Polling } from "./poll.ts";
@@ -27,6 +27,27 @@ export function useChanges(onChange: () => void): void {
       onChange();
     });
   }, [onChange]);
+}
+
+interface ShownKey {
+  readonly policy: PolicyView;
+  readonly id: string;
+  /** The rules of the key. */
+  readonly rules: readonly RuleView[];
+}
+
+/** The changes that concern a key since the component was first shown, the newest first. */
+export function useChangesOfKey({ policy, id, rules }: ShownKey): readonly AuditEntryView[] {
+  const [opened] = useState(() => ({ seq: newestChange.peek(), rules: [...rules, ...policy.rules] }));
+  // The page may have read the rules after a change, and the audit log before it.
+  const wasShown = ({ rule, after }: AuditEntryView): boolean => {
+    const revision = opened.rules.find((each) => each.id === rule)?.revision ?? 0;
+    return rule !== null && (after === null ? revision === 0 : revision >= after.revision);
+  };
+  return recentChanges.value.filter((entry) => {
+    const isOfKey = entry.policy === policy.name && (entry.keyId === null || entry.keyId === id);
+    return entry.seq > opened.seq && entry.action !== "reveal" && isOfKey && !wasShown(entry);
+  });
 }
 
 /** Reads the audit log now, such as after a change of one's own. */

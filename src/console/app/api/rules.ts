@@ -254,7 +254,7 @@ export class Sender<Result> {
 }
 
 /** Whether the change may have been made although the call failed: its answer is lost, or the Worker failed. */
-const isUnsure = (error: unknown): boolean =>
+export const isUnsure = (error: unknown): boolean =>
   error instanceof ConnectionLost || (error instanceof ApiProblem && error.status >= 500);
 
 /** Whether the target of the change has changed or disappeared since the page read it. */

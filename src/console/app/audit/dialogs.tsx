@@ -135,6 +135,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [progress, setProgress] = useState<RollbackView | null>(null);
   const [opened] = useState(() => loaded.newest.peek());
   const entries = loaded.all.value ?? [];
+  const newer = entries.filter(({ seq }) => seq > opened);
   const plan = rollbackPlan(entries, to, second.value);
   // A rollback to the state directly before the oldest entry is possible. Earlier states are unknown.
   const isOlder = to > 0 && to < (entries.at(-1)?.seq ?? 0) - 1;
@@ -157,14 +158,12 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
       isDangerous
       isIncomplete={isUnknown || plan.steps.length === 0}
       basis={String(loaded.newest.value)}
+      newer={newer}
       onConfirm={confirm}
       onClose={onClose}
     >
       {isUnknown ? <p class="warning">The audit log has no entry {to}.</p> : <Steps plan={plan} />}
-      <Meanwhile
-        entries={entries.filter(({ seq }) => seq > opened)}
-        intro="While this dialog was open, and included above:"
-      />
+      <Meanwhile entries={newer} intro="While this dialog was open, and included above:" />
       <NoteField term={term} onChange={setTerm} />
       <p class="hint">
         A rollback changes rules only: no usage, and no configuration. It is recorded in the audit log, and another

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import type { AuditPage, FullLimit, RuleView } from "../../../admin/wire.ts";
-import { newestChange, readChanges, recentChanges } from "../api/changes.ts";
+import { readChanges, useChangesOfKey } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { useRead } from "../api/poll.ts";
 import { changeBy, planOf, resetKey, type RuleChange, type RulePlan, type Term, type Undo } from "../api/rules.ts";
@@ -18,9 +18,10 @@ import {
   Meanwhile,
   TermFields,
 } from "../parts/dialog.tsx";
-import { Checkbox, Input } from "../parts/fields.tsx";
+import { Checkbox, TextArea } from "../parts/fields.tsx";
 import { changeText, factorText, ruleText, termMs } from "../parts/rule-text.ts";
 import { limitsText, numberText } from "../parts/text.ts";
+import { previewOf, useReader } from "../policies/texts.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { type Change, changeOfKey, modeObstacle, newRuleOfKey, underRule, withoutRule } from "../what-if/ways.ts";
@@ -86,6 +87,7 @@ interface KeyChangeDialogProps
 function KeyChangeDialog(props: KeyChangeDialogProps) {
   const { state, effect, lastDay, plan, done, isIncomplete = false, children, ...dialog } = props;
   const change = changeBy(plan);
+  const others = useChangesOfKey(state);
   const undoOf = (made: RuleChange): Undo => {
     const undo = change.undoOf(made);
     return async () => {
@@ -97,6 +99,7 @@ function KeyChangeDialog(props: KeyChangeDialogProps) {
   return (
     <ChangeDialog
       {...dialog}
+      newer={others}
       change={isIncomplete ? null : { ...change, undoOf }}
       done={() => done}
       onOutdated={(refusal) => (plan.kind === "create" ? Promise.resolve(refusal) : namingOperator(plan.before.id))}
@@ -104,7 +107,7 @@ function KeyChangeDialog(props: KeyChangeDialogProps) {
       {children}
       <EffectOnKey {...{ state, effect }} />
       <LastDay change={lastDay} obstacle={modeObstacle(state.policy)} />
-      <OtherChanges {...state} />
+      <Meanwhile entries={others} intro={otherChangesIntro} />
     </ChangeDialog>
   );
 }
@@ -128,16 +131,7 @@ function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProp
   return <Effect {...effect} concerns={concerns} />;
 }
 
-function OtherChanges({ policy, id }: Pick<KeyState, "policy" | "id">) {
-  const [opened] = useState(() => newestChange.peek());
-  const others = recentChanges.value.filter(
-    ({ seq, action, policy: name, keyId }) =>
-      seq > opened && action !== "reveal" && name === policy.name && (keyId === null || keyId === id),
-  );
-  return (
-    <Meanwhile entries={others} intro="The rules changed while this dialog was open. The effect above includes it." />
-  );
-}
+const otherChangesIntro = "The rules changed while this dialog was open. The effect above includes it.";
 
 const accessTexts = {
   block: {
@@ -244,6 +238,7 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
 
 function ResetDialog({ state, onClose }: KeyDialogProps) {
   const { policy, id, explanation } = state;
+  const others = useChangesOfKey(state);
   const used = explanation.limits
     .map((limit) => `${numberText(limit.used ?? 0)} of ${numberText(limit.capacity)} used`)
     .join(" and ");
@@ -256,6 +251,7 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
       title="Reset the usage of the key"
       confirm="Reset the usage"
       isDangerous
+      newer={others}
       onConfirm={reset}
       onClose={onClose}
     >
@@ -267,7 +263,7 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
           notes: ["This cannot be undone: the counters are forgotten."],
         }}
       />
-      <OtherChanges {...state} />
+      <Meanwhile entries={others} intro={otherChangesIntro} />
     </Dialog>
   );
 }
@@ -290,15 +286,17 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
   const [base] = useState(explanation.limitsInEffect);
   const { term, factor, scalesSlots } = choice;
   const text = choice.text.trim();
+  const strategy = commonStrategy(base);
+  const other = previewOf(text, strategy ?? "", policy.name, useReader().code);
   const lengthMs = termMs(term);
   const endMs = lengthMs === null ? null : now() + lengthMs;
   const replaced = replacedRule(rules, "limits", endMs);
   const scaled = factor === null ? null : scaledLimits(base, factor, scalesSlots);
-  const isIncomplete = scaled === null && text === "";
+  const isIncomplete = scaled === null && other.content === null;
   const boost = factor === null ? `to ${text}` : factorText(factor);
   const content =
     scaled === null
-      ? { limits: text, strategy: commonStrategy(base) }
+      ? { limits: text, strategy, ...other.content }
       : { limits: scaled.map((limit) => writtenLimit(limit, policy.name)), factor: factor ?? undefined };
   return (
     <KeyChangeDialog
@@ -308,7 +306,12 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
       effect={{
         term,
         now: `${limitsText(explanation.limitsInEffect)}, from ${explanation.lines.limitsFrom}`,
-        next: scaled === null ? text || "The limits that you write" : `${limitsText(scaled)} (${boost})`,
+        next:
+          scaled === null
+            ? text === ""
+              ? "The limits that you write"
+              : other.effect
+            : `${limitsText(scaled)} (${boost})`,
         after: endMs === null ? "" : limitsAfterBoost(state, replaced, endMs),
         notes: [
           ...replacementNotes(replaced),
@@ -322,7 +325,7 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
       plan={planOf(referenceTo(policy.name, id), { kind: "limits", ...content, ...term }, replaced)}
       done={`Boosted ${keyName(policy.name, id)} ${boost}${termText(term)}`}
     >
-      <LimitFields {...{ choice, base }} onChange={setChoice} />
+      <LimitFields {...{ choice, base }} problem={text === "" ? "" : other.problem} onChange={setChoice} />
       <TermFields term={term} onChange={(changed) => setChoice({ ...choice, term: changed })} />
     </KeyChangeDialog>
   );
@@ -350,10 +353,12 @@ const hasOptions = ({ burst, timezone, buckets, precision }: FullLimit): boolean
 interface LimitFieldsProps {
   readonly choice: BoostChoice;
   readonly base: readonly FullLimit[];
+  /** Why the other limits are invalid; "" if they are valid. */
+  readonly problem: string;
   readonly onChange: (choice: BoostChoice) => void;
 }
 
-function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
+function LimitFields({ choice, base, problem, onChange }: LimitFieldsProps) {
   const name = useId();
   const { factor, scalesSlots, text } = choice;
   return (
@@ -373,11 +378,12 @@ function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
         ))}
       </fieldset>
       {factor === null && (
-        <Input
+        <TextArea
           label="Other limits"
-          required
-          placeholder="100/minute; 5/second"
+          rows={2}
           value={text}
+          help="For example 100/minute; 5/second."
+          problem={problem}
           onInput={(value) => onChange({ ...choice, text: value })}
         />
       )}

@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiProblem } from "../api/client.ts";
 import { showProblem, showToast } from "../shell/toasts.tsx";
-import { type ConditionalChange, isOutdated, Sender, type Term } from "../api/rules.ts";
+import { type ConditionalChange, isOutdated, isUnsure, Sender, type Term } from "../api/rules.ts";
+import { operator } from "../shell/session.ts";
 import { useAction } from "./action.ts";
 import { second } from "./count-down.tsx";
 import { changeText, durations, termMs } from "./rule-text.ts";
@@ -25,6 +26,8 @@ interface DialogProps {
   readonly isIncomplete?: boolean;
   /** Identifies the state that the dialog shows and changes. It differs once the dialog shows a newer state. */
   readonly basis?: string;
+  /** The changes that the dialog shows and that were made since it was opened, the newest first. */
+  readonly newer?: readonly AuditEntryView[];
   /**
    * Makes the change. After success, the dialog closes. A failure is shown in the dialog, or in a message if it is
    * closed already.
@@ -35,17 +38,18 @@ interface DialogProps {
 }
 
 export function Dialog(props: DialogProps) {
-  const { title, confirm, isDangerous = false, isIncomplete = false, basis = "", onConfirm, onClose, children } = props;
+  const { title, confirm, isDangerous = false, isIncomplete = false, onConfirm, onClose, children } = props;
+  const { basis = "", newer = [] } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useEffect(() => dialog.current?.showModal(), []);
-  const conflict = useConflict(basis);
+  const [refused, setRefused] = useState<string | null>(null);
   const { run, isRunning, problem } = useAction(async () => {
     try {
       await onConfirm();
       dialog.current?.close();
     } catch (error) {
-      if (error instanceof MadeFirst) conflict.begin();
+      if (error instanceof MadeFirst) setRefused(basis);
       if (dialog.current === null) showProblem(error);
       throw error;
     }
@@ -54,6 +58,10 @@ export function Dialog(props: DialogProps) {
     event.preventDefault();
     void run();
   };
+  // A change whose answer was lost may be among the newer ones.
+  const isOwn = ({ actor }: AuditEntryView): boolean =>
+    problem !== null && isUnsure(problem) && actor === operator.value?.name;
+  const conflict = useConflict({ basis, refused, newest: newer.find((entry) => !isOwn(entry))?.seq ?? 0 });
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
       <form onSubmit={submit}>
@@ -79,7 +87,7 @@ export function Dialog(props: DialogProps) {
 }
 
 interface Conflict {
-  /** Whether another operator made a change first. It stays true until the dialog closes. */
+  /** Whether another operator made a change while the dialog was open. It stays true until the dialog closes. */
   readonly isOpen: boolean;
   /** Whether the dialog shows the newer state. */
   readonly isShown: boolean;
@@ -88,18 +96,22 @@ interface Conflict {
   readonly accept: (isAccepted: boolean) => void;
 }
 
-function useConflict(basis: string): Conflict & { readonly begin: () => void } {
-  const [refused, setRefused] = useState<string | null>(null);
+interface ConflictState {
+  readonly basis: string;
+  /** The basis of a change that was refused; null for none. */
+  readonly refused: string | null;
+  /** The number of the newest change by another operator since the dialog was opened; 0 for none. */
+  readonly newest: number;
+}
+
+function useConflict({ basis, refused, newest }: ConflictState): Conflict {
   const [accepted, setAccepted] = useState<string | null>(null);
+  const state = `${newest} ${basis}`;
   return {
-    isOpen: refused !== null,
+    isOpen: refused !== null || newest > 0,
     isShown: basis !== refused,
-    isAccepted: accepted === basis && basis !== refused,
-    accept: (isAccepted) => setAccepted(isAccepted ? basis : null),
-    begin: () => {
-      setRefused(basis);
-      setAccepted(null);
-    },
+    isAccepted: accepted === state && basis !== refused,
+    accept: (isAccepted) => setAccepted(isAccepted ? state : null),
   };
 }
 

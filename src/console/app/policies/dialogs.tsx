@@ -7,7 +7,6 @@ import { usePolled } from "../api/poll.ts";
 import { changeBy, policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { Effect, NoteField, TermFields } from "../parts/dialog.tsx";
 import { SelectField, TextArea } from "../parts/fields.tsx";
-import { lazy } from "../parts/lazy.ts";
 import { configuredText, modeEffects, policyWithout, removedText, ruleText } from "../parts/rule-text.ts";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, changeOfRules, listObstacle, underLimits, underMode, underWritten } from "../what-if/ways.ts";
@@ -22,7 +21,7 @@ import {
   sourceText,
   useShownPolicy,
 } from "./parts.tsx";
-import { editedLimits, limitsAsText, limitsLine, previewOf } from "./texts.ts";
+import { editedLimits, limitsAsText, limitsLine, previewOf, useReader } from "./texts.ts";
 
 export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "mode"; readonly mode: PolicyMode }
@@ -173,8 +172,6 @@ function LimitsDialog({ live, proposed, onClose }: LimitsDialogProps) {
     </PolicyChangeDialog>
   );
 }
-
-const useReader = lazy(async () => (await import("./written-limits.ts")).limitsWritten);
 
 function ConfiguredLimitsDialog({ live, onClose }: PolicyDialogProps) {
   const shown = useShownPolicy(live);

@@ -103,7 +103,7 @@ export function PolicyChangeDialog<Result>({ shown, children, ...dialog }: Polic
     });
   };
   return (
-    <ChangeDialog {...dialog} onOutdated={showNewest}>
+    <ChangeDialog {...dialog} newer={others.filter(({ seq }) => seq <= policy.version)} onOutdated={showNewest}>
       {children}
       <Meanwhile entries={others} intro="While this dialog was open:">
         {live.version > policy.version && (

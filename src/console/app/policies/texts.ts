@@ -3,6 +3,7 @@ import type { FullLimit, PolicyMode, PolicyView, StatisticsView, WrittenLimits }
 import { errorOf } from "../api/client.ts";
 import { type Decisions, decisionsOf } from "../keys/denials.ts";
 import { commonStrategy, writtenLimit } from "../keys/rules.ts";
+import { lazy } from "../parts/lazy.ts";
 import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { countOf, limitText, numberText, percentText, timeText } from "../parts/text.ts";
 import type { limitsWritten } from "./written-limits.ts";
@@ -67,6 +68,9 @@ interface Preview {
   readonly problem: string;
   readonly effect: string;
 }
+
+/** Loads the engine, which reads written limits. */
+export const useReader = lazy(async () => (await import("./written-limits.ts")).limitsWritten);
 
 /**
  * Reads a text as the Worker does.
