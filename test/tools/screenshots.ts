@@ -50,7 +50,7 @@ type Theme = (typeof themes)[number];
 
 const narrow = { width: 320, height: 720 };
 
-const goal = "deny at most 5 % of requests";
+const goal = "deny at most 1 key in 10";
 const advisorView = `advisor?${new URLSearchParams({ policy: "api", goal }).toString()}`;
 
 const shotsOf = (keyId: string): readonly Shot[] => [
