@@ -11,9 +11,11 @@ const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 /** A share in percent with two significant digits. */
 const shareText = (share: number): string => `${significant.format(100 * share)} %`;
 
-/** Such as "0.04 %, 95 % confidence 0.01-0.08 %". */
+/** Such as "0.04 %, 95 % confidence 0.01-0.08 %". A range of 0 to 100 % would say nothing. */
 const shareWithInterval = ({ value, low, high }: Estimate): string =>
-  `${shareText(value)}, 95 % confidence ${significant.format(100 * low)}-${shareText(high)}`;
+  low <= 0 && high >= 1
+    ? `${shareText(value)} of the sample, which is too small for a range`
+    : `${shareText(value)}, 95 % confidence ${significant.format(100 * low)}-${shareText(high)}`;
 
 /** Such as "100 per minute with sliding-window-counter". */
 const limitText = (limits: readonly Limit[]): string => limits.map(oneLimitText).join(" and ");

@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { parseGoal } from "../../../src/advisor/search/goal.ts";
+import { recommendedReason } from "../../../src/advisor/search/reasons.ts";
 import { adviceOf, recommendedOf } from "./advice-of.ts";
 import { timelinesFrom, type TrafficShape } from "./traffic.ts";
 
@@ -47,6 +49,17 @@ describe("traffic of few large keys", () => {
       );
     },
   );
+
+  it("a reason states no interval if it would reach from 0 to 100 %", () => {
+    const goal = parseGoal("deny at most 20 % of requests");
+    const [candidate] = adviceOf(
+      timelinesFrom({ ...steady, keys: 500 }, 1),
+      "deny at most 20 % of requests",
+    ).candidates;
+    if (candidate === undefined) throw new Error("no candidate");
+    const reason = recommendedReason(goal, { ...candidate, deniedShare: { value: 0.041, low: 0, high: 1 } });
+    expect(reason).toContain("(4.1 % of the sample, which is too small for a range)");
+  });
 
   it("500 keys of the same size are enough to recommend a limit for a goal about requests", () => {
     const enough = timelinesFrom({ ...steady, keys: 500 }, 1);
