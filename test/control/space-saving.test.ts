@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SpaceSaving, type TopList } from "../../src/control/space-saving.ts";
-import { forAll } from "../for-all.ts";
+import { forAllCounted } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
 import { partitionKeys, zipfFrom } from "./key-streams.ts";
 
@@ -82,7 +82,7 @@ describe("Space-Saving", () => {
 
   it("the true count of every key is within its bounds, listed or not", async () => {
     let checked = 0;
-    await forAll([fc.integer({ min: 1, max: 20 }), fc.nat({ max: 25 }), streams], (slots, listed, stream) => {
+    await forAllCounted([fc.integer({ min: 1, max: 20 }), fc.nat({ max: 25 }), streams], (slots, listed, stream) => {
       const exact: Exact = new Map();
       checked += checkBounds(fed(slots, stream, exact).top(listed), exact);
     })();
@@ -91,7 +91,7 @@ describe("Space-Saving", () => {
 
   it("every key whose count exceeds the total weight divided by the number of slots has a slot", async () => {
     let frequent = 0;
-    await forAll([fc.integer({ min: 1, max: 20 }), streams], (slots, stream) => {
+    await forAllCounted([fc.integer({ min: 1, max: 20 }), streams], (slots, stream) => {
       const exact: Exact = new Map();
       const sketch = fed(slots, stream, exact);
       const sum = [...exact.values()].reduce((all, count) => all + count, 0);
@@ -109,7 +109,7 @@ describe("Space-Saving", () => {
     const parts = fc.array(fc.tuple(fc.integer({ min: 1, max: 20 }), fc.nat({ max: 12 }), streams), {
       maxLength: 8,
     });
-    await forAll([fc.integer({ min: 1, max: 30 }), parts], (slots, each) => {
+    await forAllCounted([fc.integer({ min: 1, max: 30 }), parts], (slots, each) => {
       const exact: Exact = new Map();
       const merged = new SpaceSaving(slots);
       for (const [own, listed, stream] of each) merged.merge(fed(own, stream, exact).top(listed));

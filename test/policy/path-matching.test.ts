@@ -191,8 +191,8 @@ describe("a path pattern", () => {
         if (isMatched) matched++;
         else missed++;
       },
-      1_000,
       4_000,
+      1_000,
     )();
     expect(Math.min(matched, missed)).toBeGreaterThan(60);
   });

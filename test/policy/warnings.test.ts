@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import { redundantLimits } from "../../src/policy/warnings.ts";
 import { createMeter, type Limit, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
-import { forAll } from "../for-all.ts";
+import { forAllCounted } from "../for-all.ts";
 import { configOf } from "./parsed.ts";
 
 const log = (limit: number, window: string): LimitInput => ({
@@ -127,7 +127,7 @@ describe("a limit that can never deny", () => {
         return decisions[by]?.allowed === true && decisions[at]?.allowed === false;
       });
     };
-    const holds = forAll(
+    const holds = forAllCounted(
       [anyLimit, anyLimit, fc.array(trace, { minLength: 4, maxLength: 4 })],
       (one, other, traces) => {
         const isTwin = one["strategy"] === other["strategy"] && one.window === other.window;

@@ -146,8 +146,8 @@ describe("eventual consistency under random faults", () => {
           keys.map((key) => isolates.reduce((sum, each) => sum + admittedUnits(each, key), 0)),
         );
       },
-      60,
       1_000,
+      25,
     ),
   );
 
@@ -183,8 +183,8 @@ describe("eventual consistency under random faults", () => {
         });
         expect(excesses).toEqual([]);
       },
-      300,
       4_000,
+      100,
     ),
   );
 

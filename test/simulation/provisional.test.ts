@@ -162,8 +162,8 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (strategy, limit
         const { state, expected } = await floodTenant(tenant, flood);
         expect(state).toEqual(expected);
       },
-      3,
       12,
+      2,
     ),
   );
 });

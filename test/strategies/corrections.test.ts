@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type LimitInput, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
-import { forAll } from "../for-all.ts";
+import { forAll, forAllCounted } from "../for-all.ts";
 import { expectSame, remainingAt } from "./meters.ts";
 import { at } from "./timeline.ts";
 import { limitOf, variants } from "./variants.ts";
@@ -162,7 +162,7 @@ describe.each(variants)("the transitions of a strategy: $title", (variant) => {
 
   test("the wait is exact for every cost that does not fit", async () => {
     let waits = 0;
-    await forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
+    await forAllCounted([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
       if (strategy === undefined) throw new Error("expected a registered strategy");
       const limit = compiledLimit(limitOf(variant, units, 10)).limit;
       const capacity = strategy.capacity(limit);

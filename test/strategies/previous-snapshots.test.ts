@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
-import { forAll } from "../for-all.ts";
+import { forAll, forAllCounted } from "../for-all.ts";
 import * as previous from "../previous-version/app.js";
 import { expectSame, minuteMs, remainingAt, startMs, stored } from "./meters.ts";
 import { limitSets, mostWithin, ScenarioRun, scenarios, singleLimits, startRun, testEach } from "./scenario.ts";
@@ -88,7 +88,7 @@ testEach(
       cost: fc.integer({ min: 1, max: 3 }),
       pick: fc.nat(50),
     });
-    const check = forAll(
+    const check = forAllCounted(
       [fc.integer({ min: 2, max: 9 }), fc.array(action, { minLength: 10, maxLength: 60 })],
       (units, actions) => {
         const limit = limitOf(variant, units, 24);

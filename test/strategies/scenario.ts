@@ -5,7 +5,7 @@
 import * as fc from "fast-check";
 import { test } from "vitest";
 import { createMeter, type Decision, type Limit, type Meter } from "../../src/strategies/index.ts";
-import { forAll } from "../for-all.ts";
+import { forAllCounted } from "../for-all.ts";
 import { hourMs, remainingAt } from "./meters.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
@@ -282,8 +282,8 @@ export function mostWithin(spends: readonly Pick<Spend, "atMs" | "units">[], spa
   return Math.max(0, ...sums);
 }
 
-/** Like `forAll` with fewer runs, since a property of scenarios is checked for each of 24 limit sets. */
-export const forAllScenarios: typeof forAll = (arbitraries, check) => forAll(arbitraries, check, 60);
+/** Like `forAllCounted` with fewer runs, since a property of scenarios is checked for each of 24 limit sets. */
+export const forAllScenarios: typeof forAllCounted = (arbitraries, check) => forAllCounted(arbitraries, check, 60);
 
 /** Declares a test for each limit set. */
 export function testEach(

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { expect } from "vitest";
 import type { Limit } from "../../src/strategies/index.ts";
-import { forAll } from "../for-all.ts";
+import { forAllCounted } from "../for-all.ts";
 import { expectSame, hourMs } from "./meters.ts";
 import { type Action, actions, isInTime, Trace, withoutReservations } from "./reservation-traces.ts";
 import { type LimitSet, limitSetsOf, testEach } from "./scenario.ts";
@@ -69,7 +69,7 @@ testEach(
   (limitSet) => {
     let settlements = 0;
     const settled = { nothing: 0, less: 0, same: 0, more: 0 };
-    const check = forAll(
+    const check = forAllCounted(
       [settings(limitSet, fc.integer({ min: 3, max: 40 })), actions(kinds, { minLength: 5, maxLength: 40 })],
       ({ limits, tickMs }, steps) => {
         const trace = new Trace(limits, startMs);

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { peaks } from "../../../src/advisor/replay/timelines.ts";
 import { replay, replayAll } from "../../../src/advisor/replay/replay.ts";
-import { forAll } from "../../for-all.ts";
+import { forAll, forAllCounted } from "../../for-all.ts";
 import { limitOf, type Variant, variants } from "../../strategies/variants.ts";
 import { startMs } from "../../strategies/meters.ts";
 import { naiveReplay } from "./naive-replay.ts";
@@ -49,7 +49,7 @@ it.each(counting)(
   "$title: a replay equals the naive replay of all keys together, whether keys are skipped or not",
   async (variant) => {
     const seen = { denied: 0, allAllowed: 0, partlyDenied: 0, retried: 0 };
-    await forAll(
+    await forAllCounted(
       [arrivals(variant.tickMs ?? windowMs / 3), limitSets(variant)],
       (list, limits) => {
         const timelines = timelinesOf(list);

@@ -169,8 +169,8 @@ it.each(variants)("$title: a replay makes the recorded decisions", async (varian
       expectRecordedDecisions(arrivals, limits);
       seen.checked += arrivals.length;
     },
-    100,
     500,
+    100,
   )();
   expect(Math.min(seen.denied, seen.settled, seen.checked)).toBeGreaterThan(100);
   const leastTogether = isQueue(limitOf(variant, 1, windowMs)) ? 0 : 100;

@@ -6,7 +6,7 @@ import type { LaneLimit } from "../../../src/console/playground/model/lanes.ts";
 import type { LaneRun } from "../../../src/console/playground/model/run.ts";
 import { formatScenario, parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
 import { worstTraffic } from "../../../src/console/playground/model/worst-traffic.ts";
-import { forAll } from "../../for-all.ts";
+import { forAll, forAllCounted } from "../../for-all.ts";
 import { laneOf, runOf, runsOf, scenarioOf } from "./runs.ts";
 import { anyComposite, anyScenario } from "./scenarios.ts";
 
@@ -65,7 +65,7 @@ describe("the worst burst", () => {
   test("no limit of a lane with several limits exceeds its documented bound", async () => {
     let slots = 0;
     const runs = 150;
-    await forAll(
+    await forAllCounted(
       [anyComposite],
       (scenario) => {
         const lanes = runsOf(scenario);

@@ -5,7 +5,7 @@ import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
 import { IsolateStatistics, type StatisticsOptions } from "../../../src/control/isolate/statistics.ts";
 import { outcomeNames, type StatisticsBatch } from "../../../src/control/protocol.ts";
 import { TestClock } from "../../fakes/isolate.ts";
-import { forAll } from "../../for-all.ts";
+import { forAllCounted } from "../../for-all.ts";
 import { randomFrom } from "../../random.ts";
 import { decisionOf, denied } from "../decisions.ts";
 import { partitionKeys, zipfFrom } from "../key-streams.ts";
@@ -225,7 +225,7 @@ describe("batches", () => {
       maxLength: 200,
       size: "max",
     });
-    await forAll([steps], async (all) => {
+    await forAllCounted([steps], async (all) => {
       const { statistics } = statisticsWith();
       const stored = new Map<number, StatisticsBatch>();
       const made = { allowed: 0, denied: 0 };

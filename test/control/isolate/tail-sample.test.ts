@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type SampledDenial, TailSample } from "../../../src/control/isolate/tail-and-alerts.ts";
-import { forAll } from "../../for-all.ts";
+import { forAllCounted } from "../../for-all.ts";
 
 const denialOf = (policy: string, key = "k"): SampledDenial => ({
   atMs: 0,
@@ -42,7 +42,7 @@ describe("the tail sample", () => {
       maxLength: 200,
       size: "max",
     });
-    await forAll([names], (policies) => {
+    await forAllCounted([names], (policies) => {
       const sample = new TailSample();
       for (const policy of policies) {
         sample.add(denialOf(policy));

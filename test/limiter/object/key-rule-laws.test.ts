@@ -6,7 +6,7 @@ import { parseLimits } from "../../../src/strategies/index.ts";
 import { call, charge } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
 import { TestObject } from "../../fakes/test-object.ts";
-import { forAll } from "../../for-all.ts";
+import { forAllCounted } from "../../for-all.ts";
 
 const baseLimit = 10;
 const windowMs = 60_000;
@@ -116,7 +116,7 @@ let decided = { block: 0, allow: 0, limits: 0, denied: 0 };
 
 test("every sequence of rules, requests and restarts is decided as a naive reference decides it", async () => {
   decided = { block: 0, allow: 0, limits: 0, denied: 0 };
-  await forAll(
+  await forAllCounted(
     [fc.array(step, { minLength: 5, maxLength: 40 })],
     async (steps) => {
       const object = new TestObject();
@@ -153,7 +153,7 @@ test("every sequence of rules, requests and restarts is decided as a naive refer
 
 test("the wait of a denial is exact even if rules expire before its end", async () => {
   let checked = 0;
-  await forAll(
+  await forAllCounted(
     [
       fc.array(drawnRule, { minLength: 1, maxLength: 4 }),
       fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 1, maxLength: 8 }),
@@ -197,7 +197,7 @@ test("the wait of a denial is exact even if rules expire before its end", async 
 test("a charge is stale if and only if the object has seen a newer version with a different text", async () => {
   const version = fc.record({ epoch: fc.integer({ min: 1, max: 2 }), version: fc.nat({ max: 4 }) });
   let stale = 0;
-  await forAll(
+  await forAllCounted(
     [
       fc.array(fc.record({ version, key: fc.constantFrom("k1", "k2"), crashes: fc.boolean() }), {
         minLength: 3,

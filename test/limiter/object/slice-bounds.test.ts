@@ -207,8 +207,8 @@ describe.each(limitSets)("$title", (limitSet) => {
           expect(mostWithin(spends, spanOf(limit))).toBeLessThanOrEqual(boundOf(limit));
         }
       },
-      12,
       80,
+      5,
     ),
   );
 
@@ -246,8 +246,8 @@ describe.each(limitSets)("$title", (limitSet) => {
           expect(borrowers.look(1)[index]?.remaining).toBeGreaterThanOrEqual(least);
         }
       },
-      12,
       80,
+      5,
     ),
   );
 
@@ -260,8 +260,8 @@ describe.each(limitSets)("$title", (limitSet) => {
         await object.finish();
         expect([object.storage.rows.size, object.storage.alarmAtMs]).toEqual([0, null]);
       },
-      8,
       40,
+      4,
     ),
   );
 });
