@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 
 const seeds = isFull ? [1, 2] : [1];
-const count = isFull ? 1_000 : 500;
+const count = isFull ? 1_000 : 250;
 
 it.each(seeds)("both versions answer the fuzz test's requests from seed %i alike", async (seed) => {
   const { requests, unrepresentable } = await drawn(seed, count, deployment);
@@ -89,7 +89,7 @@ it("both versions answer the requests of the fuzz test alike when there are no o
   for (const other of [{}, open, local]) {
     const broken = { ...deployment, ...other, RATE_LIMITER: {} };
     // oxlint-disable-next-line no-await-in-loop
-    const { requests } = await drawn(9, isFull ? 400 : 100, broken);
+    const { requests } = await drawn(9, isFull ? 400 : 50, broken);
     // oxlint-disable-next-line no-await-in-loop
     const { differences } = await compare(requests, origin);
     expect(differences.slice(0, 3).join("\n\n")).toBe("");

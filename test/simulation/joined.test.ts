@@ -24,6 +24,9 @@ const all = new Checks<JoinedInvariant>();
 const sizes: CallSizes = new Map();
 const given = new Map<Situation, number>();
 
+/** The schedules of a short run are a part of those for which the least numbers below are stated. */
+const share = isFull ? 1 : 0.3;
+
 /** The least number of times that 50 schedules must check each invariant. */
 const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "decisions: those of an object that decides the same checks one by one": 2_000,
@@ -65,7 +68,7 @@ afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of joined calls", () => {
   it("joined calls violate no invariant under any schedule of faults", async () => {
-    for (const seed of seedsOf(isFull ? 200 : 40)) {
+    for (const seed of seedsOf(isFull ? 200 : 50 * share)) {
       const random = randomFrom(seed);
       // oxlint-disable-next-line no-await-in-loop
       const played = await play(drawSchedule(random), random);
@@ -84,14 +87,14 @@ describe("simulations of joined calls", () => {
   it.skipIf(repeated !== undefined).each(joinedInvariants)(
     "the simulations check this invariant often enough: %s",
     (invariant) => {
-      expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant]);
+      expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant] * share);
     },
   );
 
   it.skipIf(repeated !== undefined).each(situations)(
     "the simulations play this situation often enough: %s",
     (situation) => {
-      expect(given.get(situation) ?? 0).toBeGreaterThanOrEqual(leastTimes);
+      expect(given.get(situation) ?? 0).toBeGreaterThanOrEqual(leastTimes * share);
     },
   );
 
@@ -99,7 +102,7 @@ describe("simulations of joined calls", () => {
     "the simulations send enough calls that contain the checks of at least %i requests",
     (requests, least) => {
       const calls = [...sizes].filter(([size]) => size >= requests);
-      expect(calls.reduce((sum, [, each]) => sum + each, 0)).toBeGreaterThanOrEqual(least);
+      expect(calls.reduce((sum, [, each]) => sum + each, 0)).toBeGreaterThanOrEqual(least * share);
     },
   );
 });

@@ -201,7 +201,7 @@ describe("keys of known sizes", () => {
     "scrapers: 3 keys of 1,000 send 50 %",
     "scrapers: 3 in 1,000 by chance send 50 %",
   ];
-  const of = isFull ? tableRuns : 20;
+  const of = isFull ? tableRuns : 10;
   const measured = hardKinds.map((name) => measureSizes(name, of));
 
   it.each(measured)(
