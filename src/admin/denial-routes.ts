@@ -3,6 +3,7 @@ import * as v from "valibot";
 import type { DenialKey, DenialsQuery, LoggedDenials, LoggedLimit, StoredDenial } from "../control/denial-calls.ts";
 import { instanceUri } from "../http/wire/problems.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
+import { keyLevels } from "../policy/within.ts";
 import type { Policy } from "../policy/policy.ts";
 import { spanText, waitText } from "../strategies/index.ts";
 import { fields } from "../validation/problems.ts";
@@ -152,12 +153,14 @@ async function soughtKeys(context: AdminContext, search: Search): Promise<Denial
 /** Whether requests can have this key under the policy. */
 function fits(policy: Policy, texts: Search["key"]): boolean {
   if (texts === undefined || callerKeyValues(policy, texts) === null) return false;
-  const { key: parts, onMissingKey } = policy;
-  return parts.every((part, index) => {
-    const given = texts[index] ?? null;
-    if (given === null && part.kind !== "global" && onMissingKey !== "shared") return false;
-    return unmatchedText(part, policy, given) === null;
-  });
+  const { key: parts } = policy;
+  return keyLevels(policy).every(({ from, to, onMissingKey }) =>
+    parts.slice(from, to).every((part, offset) => {
+      const given = texts[from + offset] ?? null;
+      if (given === null && part.kind !== "global" && onMissingKey !== "shared") return false;
+      return unmatchedText(part, policy, given) === null;
+    }),
+  );
 }
 
 const logState = ({ dropped, completeSinceMs, isOn }: LoggedDenials) => ({

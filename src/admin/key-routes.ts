@@ -26,6 +26,7 @@ import { type KeyValue, mostKeyParts } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
 import { missingParts } from "../policy/resolve-key.ts";
+import { keyLevels } from "../policy/within.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";
@@ -184,7 +185,7 @@ export async function namedKey({ runtime, sealer }: AdminContext, policy: Policy
  * @throws CallRefused when no request can have the key: a rule for it would have no effect
  */
 function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
-  const { key: parts, onMissingKey } = policy;
+  const { key: parts } = policy;
   const errors = parts.flatMap((part, index) => {
     const given = texts?.[index] ?? null;
     const field = parts.length === 1 ? "key" : `key[${index}]`;
@@ -194,8 +195,12 @@ function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
   if (errors.length > 0) throw fieldsRefused(errors);
   const values = callerKeyValues(policy, texts);
   if (values === null) throw new CallRefused(invalidKey(policy));
-  if (missingParts(parts, values).length > 0 && onMissingKey !== "shared") {
-    const accepted = `a text for every part, because onMissingKey is "${onMissingKey}"`;
+  const level = keyLevels(policy).find(
+    ({ from, to, onMissingKey }) =>
+      onMissingKey !== "shared" && missingParts(parts.slice(from, to), values.slice(from, to)).length > 0,
+  );
+  if (level !== undefined) {
+    const accepted = `a text for every part, because onMissingKey is "${level.onMissingKey}"`;
     throw fieldsRefused([{ field: "key", accepted }]);
   }
   return values;

@@ -44,7 +44,9 @@ const modeTexts: Readonly<Record<PolicyMode, string>> = {
   off: "The policy is off: it has no effect and counts nothing. The sentences below say what it does when it is enforced.",
 };
 
-function matchTexts({ match: { methods, path, host, headers, pathMatching } }: Policy): string[] {
+function matchTexts({ ancestors, match: { methods, path, host, headers, pathMatching } }: Policy): string[] {
+  const names = andList(ancestors.map(({ policy }) => policy));
+  const apply = ancestors.length === 1 ? "applies" : "apply";
   const conditions = [
     ...(path === null ? [] : [`with the path ${path.pathname}`]),
     ...(host === null ? [] : [`for the host ${host.hostname}`]),
@@ -52,16 +54,19 @@ function matchTexts({ match: { methods, path, host, headers, pathMatching } }: P
       value === true ? `with a header ${name}` : `with the configured value of the header ${name}`,
     ),
   ];
-  const names = methods === null ? "all requests" : `${orList([...methods])} requests`;
+  const requests = methods === null ? "all requests" : `${orList([...methods])} requests`;
   const pathText =
     pathMatching === "exact"
       ? "The path is compared exactly as received."
       : "The path is compared in every form in which an origin may read it.";
   return [
-    `The policy applies to ${[names, ...conditions].join(" ")}.`,
+    `The policy applies to ${[requests, ...conditions].join(" ")}${ancestors.length === 0 ? "." : `, if ${names} ${apply} too.`}`,
     ...(methods?.has("GET") === true && !methods.has("HEAD") ? ["GET includes HEAD."] : []),
     ...(path === null ? [] : [pathText]),
     "If several policies apply to a request, all of them must allow it.",
+    ...(ancestors.length === 0
+      ? []
+      : [`The policy is within ${names}: a request is charged to all of them or to none.`]),
   ];
 }
 
@@ -136,8 +141,9 @@ const missingKeyResults = {
   skip: "is allowed and not charged",
 } as const satisfies Readonly<Record<Policy["onMissingKey"], string>>;
 
-function missingKeyTexts({ key, onMissingKey }: Policy): string[] {
-  const missable = key.filter(({ kind }) => !presentParts.has(kind));
+function missingKeyTexts({ key, ancestors, onMissingKey }: Policy): string[] {
+  const own = key.slice(ancestors.at(-1)?.keyParts ?? 0);
+  const missable = own.filter(({ kind }) => !presentParts.has(kind));
   if (missable.length === 0) return [];
   return [`A request without ${orList(missable.map(partName))} ${missingKeyResults[onMissingKey]}.`];
 }
@@ -264,8 +270,9 @@ function longestDelayMs(queue: Limit): number {
   return Math.ceil(Math.min(maxDelayMs ?? Infinity, ((burst ?? 0) * queue.windowMs) / queue.limit));
 }
 
-function objectTexts({ consistency, objects, durability, isDenyCached }: Policy): string[] {
+function objectTexts({ ancestors, consistency, objects, durability, isDenyCached }: Policy): string[] {
   const { shards, locationHint, jurisdiction } = objects;
+  const root = ancestors[0] === undefined ? "" : ` of ${ancestors[0].policy}`;
   const places = [
     ...(locationHint === null ? [] : [`in the region ${locationHint}`]),
     ...(jurisdiction === null ? [] : [`in the jurisdiction ${jurisdiction}`]),
@@ -273,7 +280,7 @@ function objectTexts({ consistency, objects, durability, isDenyCached }: Policy)
   const place = places.length === 0 ? "" : ` ${places.join(" and ")}`;
   return [
     shards === null
-      ? `Each key has a Durable Object${place}.`
+      ? `Each key${root} has a Durable Object${place}.`
       : `All keys share ${counted(shards, "Durable Object")}${place}.`,
     consistencyText(consistency),
     ...(isDenyCached ? ["An isolate may repeat a denial for up to 1 second without asking the object."] : []),

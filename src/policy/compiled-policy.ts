@@ -9,18 +9,32 @@ import { pathKey, pathKeys } from "./path-pattern.ts";
 import type { Policy } from "./policy.ts";
 import { type Claims, membersIn, parameterValues, type RequestAttributes, scalarText } from "./request.ts";
 import type { Limit } from "../strategies/index.ts";
+import { type AddressedKey, addressedKey, keyLevels, matchesOf, settingsOfPart } from "./within.ts";
 
 export const compiledPolicy = memoized((policy: Policy) => {
-  const { key, lists, ruleLists, match, isOff } = policy;
+  const { key, lists, ruleLists, isOff } = policy;
   const all = [lists, ruleLists];
   const overrides = all.flatMap((each) => each.overrides);
   const conditions = conditionParts(overrides);
   const hasEntries = overrides.length > 0 || all.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
   const compared = hasEntries ? [...key, ...conditions] : [];
-  const texts = new Map(compared.map((part) => [part, textsReader(part, policy)]));
-  const readers = key.map((part) => keyPartReader(part, policy));
+  const texts = new Map(compared.map((part) => [part, textsReader(part, settingsOfPart(policy, part))]));
+  const readers = key.map((part) => keyPartReader(part, settingsOfPart(policy, part)));
+  const levels = keyLevels(policy);
+  const addressed = new Map<string, AddressedKey>();
   return {
-    ...matcherOf(match),
+    ...matcherOf(matchesOf(policy)),
+    /** The levels of the key: one without ancestors. */
+    levels,
+    /** The root's part of the key. */
+    rootParts: key.slice(0, levels[0]?.to),
+    /** See `addressedKey`. One object for each result, because derived values are cached by the list of parts. */
+    addressedKey: (isAddressed: readonly boolean[]): AddressedKey => {
+      const name = isAddressed.join();
+      const known = addressed.get(name) ?? addressedKey(key, levels, isAddressed);
+      addressed.set(name, known);
+      return known;
+    },
     /** One value for each part of the key. */
     keyValues: (request: RequestAttributes, claims: Claims): readonly KeyValue[] =>
       readers.map((read) => read(request, claims)),
@@ -29,7 +43,7 @@ export const compiledPolicy = memoized((policy: Policy) => {
     /** Whether the policy has overrides, or entries in an allowlist or blocklist. */
     hasEntries,
     /** All values of a part that entries are compared with. */
-    textsOf: (part: KeyPart) => texts.get(part) ?? textsReader(part, policy),
+    textsOf: (part: KeyPart) => texts.get(part) ?? textsReader(part, settingsOfPart(policy, part)),
     /** Whether a request needs the claims of a token. */
     needsClaims: !isOff && [...key, ...conditions].some(({ kind }) => kind === "jwt"),
     /** This policy with the limits of each override: one object each, because derived values are cached by policy object. */

@@ -4,17 +4,13 @@ import { type AddressSettings, type KeyPart, type KeyValue, partName, token } fr
 import { type Match, normalizedHost } from "./match.ts";
 import { pathKey } from "./path-pattern.ts";
 import { parsePath } from "./path-readings.ts";
+import { type KeyedPolicy, settingsOfPart } from "./within.ts";
 import { jsonOrNull } from "../validation/json.ts";
 
 /** The fields of a policy on which canonical texts depend. */
 interface KeyTextSettings {
   readonly addresses: Pick<AddressSettings, "ipv6Prefix">;
   readonly match: Pick<Match, "path">;
-}
-
-/** The fields of `KeyTextSettings`, and those that restrict the values that matching requests can have. */
-interface UnmatchedSettings extends KeyTextSettings {
-  readonly match: Pick<Match, "methods" | "path" | "host">;
 }
 
 /**
@@ -56,17 +52,14 @@ export function canonicalText(part: KeyPart, { addresses, match }: KeyTextSettin
  * @param texts one for each part; null for a part that is missing
  * @returns null when they do not fit the policy's key
  */
-export function callerKeyValues(
-  policy: KeyTextSettings & { readonly key: readonly KeyPart[] },
-  texts: readonly KeyValue[] | undefined,
-): KeyValue[] | null {
+export function callerKeyValues(policy: KeyedPolicy, texts: readonly KeyValue[] | undefined): KeyValue[] | null {
   const { key: parts } = policy;
   const isGlobal = parts.every((part) => part.kind === "global");
   if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
     const text = texts[index] ?? null;
-    return text === null ? null : canonicalText(part, policy, text);
+    return text === null ? null : canonicalText(part, settingsOfPart(policy, part), text);
   });
   const isValid = values.every(
     (value, index) => value !== null || texts[index] === null || parts[index]?.kind === "global",
@@ -109,12 +102,7 @@ const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
 /** The requirement of the policy's `match` on a value; null when `match` accepts the value. */
-function unmatchedValue(
-  { kind }: KeyPart,
-  { methods, path, host }: UnmatchedSettings["match"],
-  text: string,
-  value: string,
-): string | null {
+function unmatchedValue({ kind }: KeyPart, { methods, path, host }: Match, text: string, value: string): string | null {
   if (kind === "method" && methods !== null) {
     // A policy for GET also matches HEAD.
     const isMatched = methods.has(value) || (value === "HEAD" && methods.has("GET"));
@@ -162,8 +150,9 @@ const isNeverMissing = ({ kind }: KeyPart): boolean => kind === "path" || kind =
  * @param text null for a part that is missing
  * @returns null if they can, else what is accepted in place of the text
  */
-export function unmatchedText(part: KeyPart, settings: UnmatchedSettings, text: string | null): string | null {
+export function unmatchedText(part: KeyPart, policy: KeyedPolicy, text: string | null): string | null {
   const name = partName(part);
+  const settings = settingsOfPart(policy, part);
   if (part.kind === "global") {
     return text === null || text === name ? null : `null for ${name}, which has no value${got(text)}`;
   }

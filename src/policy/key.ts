@@ -44,7 +44,9 @@ const codeParts = { custom: {} } as const satisfies Readonly<Record<string, KeyP
 
 /** One part of a partition key. */
 export type KeyPart =
-  | { readonly kind: keyof typeof plainParts | keyof typeof codeParts }
+  | { readonly kind: keyof typeof plainParts }
+  /** `level` is the policy whose function it is, if that policy is within another one, which may have a function too. */
+  | { readonly kind: keyof typeof codeParts; readonly level?: string }
   | { readonly kind: keyof typeof namedParts; readonly name: string };
 
 const allParts = { ...plainParts, ...namedParts, ...codeParts };
@@ -91,7 +93,10 @@ export interface AddressSettings {
 }
 
 /** A part as the configuration writes it. */
-export const partName = (part: KeyPart): string => ("name" in part ? `${part.kind}:${part.name}` : part.kind);
+export function partName(part: KeyPart): string {
+  if ("name" in part) return `${part.kind}:${part.name}`;
+  return part.kind === "custom" && part.level !== undefined ? `${part.kind}:${part.level}` : part.kind;
+}
 
 /** A list of parts, parts separated by commas, or a function of the Worker; null for anything else. */
 export function readKey(value: unknown): readonly KeyPart[] | null {

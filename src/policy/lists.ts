@@ -7,7 +7,7 @@ import {
   strategies,
   type ReportAt,
 } from "../strategies/index.ts";
-import { type KeyPart, type KeyValue, readKey } from "./key.ts";
+import type { KeyPart, KeyValue } from "./key.ts";
 import {
   acceptedList,
   type Condition,
@@ -26,6 +26,7 @@ import { hidden, acceptedFields, asText, type ReportField, joinPath, nearestName
 import { type Address, isWithin } from "./address.ts";
 import type { Policy } from "./policy.ts";
 import type { RuleEntry } from "./runtime-rules.ts";
+import { settingsOfPart, type TreePlace } from "./within.ts";
 
 /** Limits that replace the policy's limits for one subject or condition. */
 export interface Override {
@@ -51,14 +52,20 @@ interface PolicyKey {
 export const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];
 
-export function readLists(written: WrittenFields, defaults: LimitDefaults, report: ReportField): Lists {
+export function readLists(
+  written: WrittenFields,
+  { parent, key: parts }: TreePlace,
+  defaults: LimitDefaults,
+  report: ReportField,
+): Lists {
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
-  // Entries are not validated against an invalid key.
-  const { key: writtenKey } = written;
-  const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // If the field `key` was forgotten, entries may be values of a secret part.
-  const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
-  const key = parts === null ? null : { parts, path: pathPatternOf(written), mayHoldSecrets };
+  const mayHoldSecrets = written["key"] === undefined || parts?.some((part) => "name" in part) === true;
+  const path = parent?.key.some(({ kind }) => kind === "path")
+    ? settingsOfPart({ ...parent, ...parent.shared }, { kind: "path" }).match.path
+    : pathPatternOf(written);
+  // Entries are not validated against an invalid key.
+  const key = parts === null ? null : { parts, path, mayHoldSecrets };
   const subject = (value: unknown, field: string): SubjectPattern | null => readSubject(value, key, field, reportAt);
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>

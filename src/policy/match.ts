@@ -118,10 +118,14 @@ export function pathPatternOf({ match }: WrittenFields): PathPattern | null {
 
 type Test = (attributes: RequestAttributes) => boolean;
 
-export function matcherOf(match: Match) {
-  const { headers: wanted } = match;
-  const target = [pathTest(match), methodTest(match), hostTest(match)].filter((test) => test !== null);
-  const headers: Test[] = wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)];
+/** @param matches all of them must hold */
+export function matcherOf(matches: readonly Match[]) {
+  const target = matches
+    .flatMap((match) => [pathTest(match), methodTest(match), hostTest(match)])
+    .filter((test) => test !== null);
+  const headers = matches.flatMap(({ headers: wanted }): readonly Test[] =>
+    wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)],
+  );
   return {
     matches: allOf([...target, ...headers]),
     /** All conditions except those on headers. */

@@ -28,13 +28,14 @@ import {
 } from "../validation/problems.ts";
 import { costEntries } from "./cost.ts";
 import { banSchema, onDenySchema } from "./denials.ts";
-import { keyEntries } from "./key.ts";
+import { keyEntries, type KeyPart } from "./key.ts";
 import { type Lists, type Override, readLists } from "./lists.ts";
 import { matchFields, matchOf, matchSchema, pathMatchingSchema, reportSecondPathMatching } from "./match.ts";
 import { consistencyOf, objectsOf, placementEntries, readShards, reportConsistencyConflicts } from "./placement.ts";
 import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
 import { choice, durationBetween, schemaOfNullable, type WrittenFields } from "./schemas.ts";
 import type { SubjectPattern } from "./subject-pattern.ts";
+import { type Ancestor, ancestorsOf, type EarlierPolicies, readPlace, rootFields, type TreePlace } from "./within.ts";
 
 /** Clients give up before a longer delay ends. */
 export const longestDelayMs = 3_600_000;
@@ -43,6 +44,8 @@ export const policyEntries = {
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
   match: v.optional(matchSchema),
   ...keyEntries,
+  // `readPlace` validates it, since it names an earlier policy.
+  within: v.optional(v.unknown()),
   // `readLimits` validates it, since each strategy has fields of its own.
   limits: schemaOfNullable((value) => value ?? null, acceptedNotation),
   strategy: v.optional(v.picklist(strategyNames, acceptedStrategy)),
@@ -69,12 +72,33 @@ export const policyFields: readonly string[] = Object.keys(policyEntries);
 
 const policySchema = fields(policyEntries);
 
-/** @param output the fields that are validated independently of each other */
+type PolicyOutput = v.InferOutput<typeof policySchema>;
+
+/** The settings that all levels of a tree share, as its root states them. */
+const rootSettings = (output: PolicyOutput, shards: number | null) => ({
+  addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },
+  onError: output.onError,
+  /** The longest wait for the object before `onError` applies. */
+  timeoutMs: output.timeout,
+  objects: objectsOf(output, shards),
+  durability: output.durability,
+  consistency: consistencyOf(output),
+  /** Whether isolates use the deny cache. */
+  isDenyCached: output.denyCache,
+});
+
+export interface SharedSettings extends Readonly<ReturnType<typeof rootSettings>> {}
+
+/**
+ * @param output the fields that are validated independently of each other
+ * @param key the whole key
+ */
 function settingsOf(
-  output: v.InferOutput<typeof policySchema>,
+  output: PolicyOutput,
+  { parent, key }: Pick<TreePlace, "parent"> & { readonly key: readonly KeyPart[] },
   limits: readonly Limit[],
   lists: Lists,
-  shards: number | null,
+  shared: SharedSettings,
 ) {
   const maxDelayMs = output.maxDelay ?? null;
   const overrides = lists.overrides.map(({ for: target, limits: own }) => ({
@@ -84,10 +108,14 @@ function settingsOf(
   const delayedLists: Lists = { ...lists, overrides };
   return {
     name: output.name,
-    match: matchOf(output.match, output.pathMatching),
-    key: output.key,
+    /** The policies that the policy is within, the root first. */
+    ancestors: parent === null ? noAncestors : ancestorsOf(parent),
+    /** The policy's own conditions. Those of its ancestors must hold too. */
+    match: matchOf(output.match, parent?.match.pathMatching ?? output.pathMatching),
+    /** The whole key: the parts of the ancestors, then the policy's own. */
+    key,
+    /** Applies to the policy's own parts. */
     onMissingKey: output.onMissingKey,
-    addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },
     /** Empty when the Worker's code states the limits of each request. */
     limits: withMaxDelay(limits, maxDelayMs),
     lists: delayedLists,
@@ -99,16 +127,11 @@ function settingsOf(
     isDryRun: output.dryRun,
     /** Null: problem details. */
     onDeny: output.onDeny ?? null,
-    onError: output.onError,
-    /** The longest wait for the object before `onError` applies. */
-    timeoutMs: output.timeout,
-    objects: objectsOf(output, shards),
-    durability: output.durability,
-    consistency: consistencyOf(output),
-    /** Whether isolates use the deny cache. */
-    isDenyCached: output.denyCache,
+    ...shared,
   };
 }
+
+const noAncestors: readonly Ancestor[] = [];
 
 /** A policy in effect: as it is configured, and as runtime rules change it. */
 export interface Policy extends Readonly<ReturnType<typeof settingsOf>> {
@@ -154,23 +177,34 @@ export const namesOf = (policy: Policy): string[] => [
   ...limitLists(policy).flatMap((list) => list.map(({ name }) => name)),
 ];
 
-/** The policy; null if it has problems, which are passed to `report`. */
-export function readPolicy(variable: string, field: string, value: unknown, report: ReportProblem): Policy | null {
-  const written = isRecord(value) ? value : {};
+/**
+ * The policy; null if it has problems, which are passed to `report`, or if it is within an invalid policy.
+ * @param earlier the policies that it may be within
+ */
+export function readPolicy(
+  variable: string,
+  field: string,
+  value: unknown,
+  report: ReportProblem,
+  earlier: EarlierPolicies = new Map(),
+): Policy | null {
+  const whole = isRecord(value) ? value : {};
   const problems: ConfigProblem[] = [];
   const reportWithin = (problem: Omit<ConfigProblem, "variable">): void => {
     problems.push({ ...problem, variable, field: joinPath(field, problem.field) });
   };
-  const parsed = v.safeParse(policySchema, value);
+  const place = readPlace(whole, earlier, reportWithin);
+  const written = place.isChild ? withoutRootFields(whole) : whole;
+  const parsed = v.safeParse(policySchema, isRecord(value) ? written : value);
   for (const problem of problemsFromIssues("", "", parsed.issues ?? [])) reportWithin(unknownFieldProblem(problem));
   const defaults = limitDefaults(written);
   const limits = limitsOf(written, defaults, reportWithin);
-  const lists = readLists(written, defaults, reportWithin);
+  const lists = readLists(written, place, defaults, reportWithin);
   const shards = readShards(written, reportWithin);
   const all = limitLists({ limits, lists }).flat();
   // If one of these fields is invalid, the policy may be meant to have a queue.
   const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) => joinPath(field, name));
-  const mayMeanQueue = problems.some((problem) => queueFields.some((place) => problem.field.startsWith(place)));
+  const mayMeanQueue = problems.some((problem) => queueFields.some((start) => problem.field.startsWith(start)));
   const { maxDelay } = written;
   if (maxDelay !== undefined && !mayMeanQueue && !statesNoLimits(written) && !all.some(isQueue)) {
     // Without a queue, `maxDelay` would have no effect.
@@ -180,9 +214,14 @@ export function readPolicy(variable: string, field: string, value: unknown, repo
   reportConsistencyConflicts(written, all, reportWithin);
   reportSecondPathMatching(written, reportWithin);
   for (const problem of problems) report(problem);
-  if (!parsed.success || problems.length > 0) return null;
-  return { ...settingsOf(parsed.output, limits, lists, shards), ...withoutRules, written: value };
+  const { parent, key } = place;
+  if (!parsed.success || key === null || problems.length > 0) return null;
+  const shared = parent?.shared ?? rootSettings(parsed.output, shards);
+  return { ...settingsOf(parsed.output, { parent, key }, limits, lists, shared), ...withoutRules, written: value };
 }
+
+const withoutRootFields = (written: WrittenFields): WrittenFields =>
+  Object.fromEntries(Object.entries(written).filter(([name]) => !rootFields.includes(name)));
 
 const fieldsWithKeys = ["key", "overrides", "allow", "deny"];
 

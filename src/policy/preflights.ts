@@ -15,6 +15,7 @@ import {
   type NamedKeys,
   resolveKey,
 } from "./resolve-key.ts";
+import { matchesOf } from "./within.ts";
 
 /** The keys of an announced request that may deny its preflight. */
 interface AnnouncedRequest {
@@ -55,8 +56,10 @@ function announcedPolicies(policies: readonly Policy[], attributes: RequestAttri
   return policies.flatMap((policy) => {
     const { matchesTarget } = compiledPolicy(policy);
     const matched = [announced, attributes].find((each) => matchesTarget(each));
-    const unknown = [...(policy.match.headers ?? [])].filter(([name]) => !names.has(name));
-    return matched !== undefined && matchesHeaders(new Map(unknown), headers) ? { policy, attributes: matched } : [];
+    const isMatched = matchesOf(policy).every(({ headers: wanted }) =>
+      matchesHeaders(new Map([...(wanted ?? [])].filter(([name]) => !names.has(name))), headers),
+    );
+    return matched !== undefined && isMatched ? { policy, attributes: matched } : [];
   });
 }
 

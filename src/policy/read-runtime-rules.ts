@@ -11,6 +11,7 @@ import { oneOf, type WrittenFields } from "./schemas.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern } from "./subject-pattern.ts";
+import { parentOf } from "./within.ts";
 import { isRecord, jsonOrNull } from "../validation/json.ts";
 import { type ConfigProblem, type ReportField } from "../validation/problems.ts";
 
@@ -254,8 +255,10 @@ function withoutEntries({ written }: Policy): WrittenFields {
 function reread(base: Policy, replaced: WrittenFields, report: ReportField): Policy | null {
   // A policy without a queue must not have the field `maxDelay`.
   const { maxDelay, ...fields } = { ...withoutEntries(base), ...replaced };
+  const parent = parentOf(base);
+  const earlier = new Map(parent === null ? [] : [[parent.name, parent]]);
   const read = (written: WrittenFields): Policy | null =>
-    readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
+    readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }), earlier);
   const policy = read(fields);
   if (policy === null || maxDelay === undefined) return policy;
   return limitLists(policy).flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;

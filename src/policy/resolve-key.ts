@@ -6,6 +6,7 @@ import { type DecisionSource, listMatch, overrideFor, type Subject } from "./lis
 import { compiledPolicy } from "./compiled-policy.ts";
 import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
 import { callerKeyValues, canonicalText } from "./key-text.ts";
+import { chargesMissing, type KeyedPolicy, settingsOfPart, valuesOf } from "./within.ts";
 
 export const missingParts = (parts: readonly KeyPart[], values: readonly KeyValue[]): readonly KeyPart[] =>
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
@@ -19,7 +20,11 @@ export type KeyResolution = {
   /** See `NamedKeys`. Default: none. Null when there are too many, which denies the request. */
   readonly named?: NamedKeys["keys"] | null;
 } & (
-  | ({ readonly kind: "charge" } & PartitionKeyParts)
+  | ({
+      readonly kind: "charge";
+      /** The root's key, whose object decides. Absent without ancestors. */
+      readonly root?: PartitionKeyParts;
+    } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
   | { readonly kind: "exempt" }
   /**
@@ -44,7 +49,7 @@ export interface NamedKeys {
   readonly keys: readonly (readonly KeyValue[])[];
 }
 
-interface PartitionKeyParts {
+export interface PartitionKeyParts {
   readonly parts: readonly KeyPart[];
   /** One for each of `parts`. */
   readonly values: readonly KeyValue[];
@@ -58,7 +63,7 @@ export function resolveKey(
   possible: Claims | null = claims,
 ): KeyResolution {
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
-  const { key, onMissingKey, addresses } = policy;
+  const { key, addresses } = policy;
   const compiled = compiledPolicy(policy);
   const values = compiled.keyValues(request, claims);
   const subject: Subject | null = compiled.hasEntries
@@ -87,29 +92,61 @@ export function resolveKey(
   const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
   const missing = missingParts(key, values);
   const isComplete = missing.length === 0;
-  const own = { kind: "charge", policy: charged, source, parts: key, values } as const;
+  const charge = { kind: "charge", policy: charged, source, parts: key, values } as const;
+  const root = rootKeyOf(policy, values);
+  const own = root === null ? charge : { ...charge, root };
   if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
   const named = hasKeyStates(policy) ? namedKeys(policy, values, request, readable) : [];
-  if (isComplete && named !== null) return { ...own, named };
-  if (named === null || onMissingKey === "deny") {
+  if (named === null) {
     const names = (isComplete ? key : missing).map(partName);
     return { kind: "missing-key", policy, source: missingKeySource, missing: names, named };
   }
-  if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
-  if (onMissingKey === "ip") {
-    // The key `ip` has parts of its own, so none of the named keys equals it.
-    const address = compiled.addressValue(request, claims);
-    return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
-  }
-  onMissingKey satisfies "shared";
-  return { ...own, named };
+  if (isComplete) return { ...own, named };
+  const result = missingResult(policy, values, () => compiled.addressValue(request, claims));
+  return result === null ? { ...own, named } : { policy: charged, source, ...result, named };
 }
 
-const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
+/** The result for a request that lacks a part, by the first level that lacks one and does not share a key. Null for "shared". */
+function missingResult(policy: Policy, values: readonly KeyValue[], addressOf: () => KeyValue) {
+  const { levels, addressedKey } = compiledPolicy(policy);
+  const missingIn = levels.map(({ from, to }) => missingParts(policy.key.slice(from, to), values.slice(from, to)));
+  for (const [index, { onMissingKey, isOwn }] of levels.entries()) {
+    const missing = missingIn[index] ?? [];
+    if (missing.length === 0) continue;
+    if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource } as const;
+    if (onMissingKey === "deny" && isOwn) {
+      return { kind: "missing-key", policy, source: missingKeySource, missing: missing.map(partName) } as const;
+    }
+  }
+  const isAddressed = levels.map(
+    ({ onMissingKey }, index) => onMissingKey === "ip" && (missingIn[index] ?? []).length > 0,
+  );
+  if (!isAddressed.includes(true)) return null;
+  // A key with the address lacks a part of the whole key, so none of the named keys equals it.
+  const replaced = addressedKey(isAddressed);
+  const { parts, rootParts } = replaced;
+  const charged = valuesOf(replaced, values, addressOf());
+  const root = { parts: rootParts, values: charged.slice(0, rootParts.length) };
+  return { kind: "charge", parts, values: charged, ...(levels.length > 1 && { root }) } as const;
+}
 
-/** The keys, as lists of parts, that the policy may charge. */
-export const chargedKeys = ({ key, onMissingKey }: Policy): readonly (readonly KeyPart[])[] =>
-  onMissingKey === "ip" ? [key, addressKey] : [key];
+/**
+ * The root's key, in whose object a key of the policy is decided. Null without ancestors.
+ * @param values one for each part of the policy's key
+ */
+export function rootKeyOf(policy: Policy, values: readonly KeyValue[]): PartitionKeyParts | null {
+  if (policy.ancestors.length === 0) return null;
+  const { rootParts: parts } = compiledPolicy(policy);
+  return { parts, values: values.slice(0, parts.length) };
+}
+
+/** The keys, as lists of parts, that the policy may charge, and their roots. Only one level is charged by the address. */
+export function chargedKeys(policy: Policy): readonly (readonly KeyPart[])[] {
+  const { levels, rootParts, addressedKey } = compiledPolicy(policy);
+  const keys = levels.length === 1 ? [policy.key] : [policy.key, rootParts];
+  if (policy.onMissingKey !== "ip") return keys;
+  return [...keys, addressedKey(levels.map(({ isOwn }) => isOwn)).parts];
+}
 
 const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
 
@@ -143,6 +180,12 @@ export function resolveCallerKey(
   return { kind: "charge", ...charged, ...listMatch(policy, subject), values };
 }
 
+/** The levels that a check of a policy charges: its ancestors in effect, the root first, then the policy itself. */
+export const callerLevels = (policy: Policy, policies: readonly Policy[]): readonly Policy[] => [
+  ...policy.ancestors.flatMap(({ policy: name }) => policies.find((each) => each.name === name) ?? []),
+  policy,
+];
+
 /** The client that a caller describes by its key and attributes. */
 export function callerSubject(
   policy: Policy,
@@ -162,7 +205,8 @@ export function callerSubject(
       const name = partName(part);
       const value = values[names.indexOf(name)] ?? null;
       if (value !== null) return [value];
-      return (attributes.get(name) ?? []).map((text) => canonicalText(part, policy, text) ?? text);
+      const settings = settingsOfPart(policy, part);
+      return (attributes.get(name) ?? []).map((text) => canonicalText(part, settings, text) ?? text);
     },
   };
 }
@@ -212,19 +256,21 @@ function namedKeys(
   request: RequestAttributes,
   claims: Claims,
 ): NamedKeys["keys"] | null {
-  const { key, onMissingKey } = policy;
+  const { key } = policy;
   const compiled = compiledPolicy(policy);
-  // Only "shared" charges keys that lack a part, so only then can such keys have bans or rules.
-  const isShared = onMissingKey === "shared";
+  // Only a key that can be charged without a part can have bans or rules without it.
+  const mayLack = compiled.levels.flatMap((level) => key.slice(level.from, level.to).map(() => chargesMissing(level)));
   const choices = key.map((part, index): readonly KeyValue[] => {
     const value = charged[index] ?? null;
     if (part.kind === "global") return [null];
     const isRead = value === null ? isRepeatable(part) : isAmbiguousPath(part, request);
     const texts = new Set(isRead ? compiled.textsOf(part)(request, claims) : []);
     const others = [...texts].filter((text) => text !== "" && text !== value);
-    return value !== null || isShared ? [...others, value] : others;
+    return value !== null || mayLack[index] === true ? [...others, value] : others;
   });
-  const isCharged = isShared || missingParts(key, charged).length === 0;
+  const isCharged = key.every(
+    ({ kind }, index) => kind === "global" || mayLack[index] === true || (charged[index] ?? null) !== null,
+  );
   const most = isVerified(key, choices) ? mostVerifiedKeys : mostNamedKeys;
   const count = choices.reduce((product, { length }) => product * length, 1);
   if (count - (isCharged ? 1 : 0) > most) return null;
@@ -251,14 +297,14 @@ export const noAttributes: CallerAttributes = new Map();
  * @returns the name of the part; null when key and attributes agree
  */
 export function contradictedPart(
-  policy: Pick<Policy, "name" | "key" | "addresses" | "match">,
+  policy: KeyedPolicy,
   values: readonly KeyValue[],
   attributes: CallerAttributes,
 ): string | null {
   const contradicted = policy.key.find((part, index) => {
     const texts = attributes.get(partName(part)) ?? [];
     const value = values[index] ?? null;
-    return texts.some((text) => canonicalText(part, policy, text) !== value);
+    return texts.some((text) => canonicalText(part, settingsOfPart(policy, part), text) !== value);
   });
   return contradicted === undefined ? null : partName(contradicted);
 }

@@ -24,7 +24,8 @@ const shortestLeaseMs = 1_000;
 /** An isolate reads this much for each of its keys every `syncEvery`. */
 const mostSyncedBytes = 100_000;
 
-export function policyWarnings(policy: Policy): Warning[] {
+/** @param policies all policies, among which are the ancestors of this one */
+export function policyWarnings(policy: Policy, policies: readonly Policy[]): Warning[] {
   const { name, limits, lists } = policy;
   const all = [
     ["limits", limits] as const,
@@ -41,6 +42,15 @@ export function policyWarnings(policy: Policy): Warning[] {
         text: ofLimit(limit, `it never denies a request, because the limit "${by.name}" denies first`),
       })),
     ),
+    ...all.flatMap(([field, list]) =>
+      overshadowedLimits(policy, list, policies).map(({ limit, by }) => ({
+        field,
+        text: ofLimit(
+          limit,
+          `it hardly ever denies a request, because the limit "${by.name}" of a policy that it is within is lower over the same or a longer window`,
+        ),
+      })),
+    ),
     ...wholePolicyWarnings(policy).map(({ field, text }) => ({ field, text: `the policy "${name}": ${text}` })),
   ];
 }
@@ -49,7 +59,7 @@ export function policyWarnings(policy: Policy): Warning[] {
 const isExact = ({ consistency, cost }: Policy): boolean => consistency.kind === "strict" && cost.kind !== "response";
 
 function wholePolicyWarnings(policy: Policy): Warning[] {
-  const { cost, key, objects, ban, onMissingKey, consistency } = policy;
+  const { cost, key, ancestors, objects, ban, onMissingKey, consistency } = policy;
   const warnings: Warning[] = [];
   const lists = limitLists(policy).filter(({ length }) => length > 0);
   const isTooMuch = (list: readonly Limit[]): boolean =>
@@ -65,7 +75,8 @@ function wholePolicyWarnings(policy: Policy): Warning[] {
       text: `each sync of a key may transfer ${Math.ceil(syncedBytes / 1_000)} kB; counters and buckets need less than 1 kB`,
     });
   }
-  const text = objects.shards === null ? keyWarning(key) : null;
+  // A key of a child creates no object, and the limits of its ancestors hold for all its values.
+  const text = objects.shards === null && ancestors.length === 0 ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
   const isShared = key.every(({ kind }) => kind === "global");
   if (ban !== null && (isShared || (onMissingKey === "shared" && key.some((part) => "name" in part)))) {
@@ -103,7 +114,11 @@ const mostStoredBytes = 1_900_000;
 
 /** A warning for each key whose policies together may need more than one row. */
 export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
-  const byKey = Map.groupBy(policies, ({ key, objects }) => JSON.stringify([key.map(partName).toSorted(), objects]));
+  const byKey = Map.groupBy(policies, ({ key, objects, ancestors }) => {
+    // The key of a child is kept in the object of its root's key.
+    const root = key.slice(0, ancestors[0]?.keyParts);
+    return JSON.stringify([...[key, root].map((parts) => parts.map(partName).toSorted()), objects]);
+  });
   return [...byKey.values()].flatMap((sharing) => {
     const sum = sharing.reduce((sumBytes, policy) => sumBytes + storedBytesOf(policy), 0);
     if (sharing.length === 1 || sum <= mostStoredBytes) return [];
@@ -131,6 +146,30 @@ export function redundantLimits(limits: readonly Limit[]) {
     const by = limits.find((other) => other !== limit && neverDenies(limit, other));
     return by === undefined ? [] : [{ limit, by }];
   });
+}
+
+/** Each limit of a child with a limit of an ancestor that is lower over the same or a longer window. */
+function overshadowedLimits({ ancestors, cost }: Policy, limits: readonly Limit[], policies: readonly Policy[]) {
+  // An ancestor counts at least what its descendants count, if it counts the same units and exempts no request.
+  const counting = policies.filter(
+    (each) =>
+      ancestors.some(({ policy: name }) => name === each.name) &&
+      each.count === null &&
+      [each.cost, cost].every((one) => one.kind === "fixed" && one.units === 1) &&
+      !each.isDryRun &&
+      each.lists.allow.length + each.lists.overrides.length === 0,
+  );
+  const lower = counting.flatMap((each) => each.limits);
+  return limits.flatMap((limit) => {
+    const by = lower.find((other) => isOvershadowed(limit, other));
+    return by === undefined ? [] : [{ limit, by }];
+  });
+}
+
+function isOvershadowed(limit: Limit, other: Limit): boolean {
+  if (isQueue(limit) || changesByDenial(limit) || holdsSlots(limit) !== holdsSlots(other)) return false;
+  const isLonger = holdsSlots(other) || other.windowMs >= limit.windowMs;
+  return isLonger && other.limit < limit.limit && capacityOf(other) <= capacityOf(limit);
 }
 
 /** A calendar period differs from its nominal window by less than half. */

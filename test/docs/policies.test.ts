@@ -38,6 +38,7 @@ describe("the fields of a policy", () => {
     const mode = name === "maxDelay" ? "queue" : "police";
     const lines = [
       'JWT_JWKS_URL = "https://id.example.com/keys"',
+      ...(name === "within" ? ["[[vars.POLICIES]]", 'name = "org"', 'key = "jwt:org"', 'limits = "1/hour"'] : []),
       "[[vars.POLICIES]]",
       ...(name === "name" ? [] : ['name = "a"']),
       // A limit that accepts every other field.
@@ -45,7 +46,8 @@ describe("the fields of a policy", () => {
         ? []
         : [`limits = { limit = 10, window = "1m", strategy = "leaky-bucket", mode = "${mode}" }`]),
       ...(name === "syncEvery" ? ['consistency = "eventual"'] : []),
-      ...(name === "objects" ? [] : ['objects = "sharded"']),
+      // The root of a policy within another one states its objects.
+      ...(name === "objects" || name === "within" ? [] : ['objects = "sharded"']),
       example,
     ];
     expect(readConfiguration({ text: lines.join("\n") }).problems).toEqual([]);

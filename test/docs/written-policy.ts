@@ -3,7 +3,13 @@
  * than the readers in `src/policy`, but never less. Only fields that a function reads need their own form here.
  */
 import * as v from "valibot";
-import { strategyNames, defaultStrategy, writtenDuration, writtenLimits } from "../../src/strategies/index.ts";
+import {
+  namePattern,
+  strategyNames,
+  defaultStrategy,
+  writtenDuration,
+  writtenLimits,
+} from "../../src/strategies/index.ts";
 import { anyCase, integerFrom } from "../../src/validation/problems.ts";
 import { greatestCost } from "../../src/policy/cost.ts";
 import { mostStrikes, onDenyEntries } from "../../src/policy/denials.ts";
@@ -17,6 +23,7 @@ import { longestText, mostListEntries } from "../../src/policy/subject-pattern.t
 export const writtenPolicy = () =>
   v.strictObject({
     ...policyEntries,
+    within: v.optional(v.pipe(v.string(), v.regex(namePattern))),
     match: v.optional(match()),
     key: v.optional(writtenKey(), "ip"),
     limits: writtenLimits(),

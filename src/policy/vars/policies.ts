@@ -14,6 +14,7 @@ import { type KeyPart, readKey } from "../key.ts";
 import { conditionPartsOf } from "../lists.ts";
 import { namesOf, type Policy, readPolicy } from "../policy.ts";
 import { policyWarnings, sharedKeyWarnings } from "../warnings.ts";
+import { asParent, type EarlierPolicies, type Parent } from "../within.ts";
 import { hasJwt } from "./jwt.ts";
 import type { VariableName } from "./known-variables.ts";
 import {
@@ -46,7 +47,7 @@ export function readPolicies(reader: VariableReader, checkPath: string) {
   return {
     policies,
     selfPolicies: policies.filter((policy) => isSelfPolicy(policy, checkPath)),
-    warnings: [...written.flatMap(warningsIn), ...sharedKeyWarnings(policies)],
+    warnings: [...written.flatMap((each) => warningsIn(each, policies)), ...sharedKeyWarnings(policies)],
   };
 }
 
@@ -75,10 +76,10 @@ export const hasLimits = (env: Variables): boolean =>
     ([name, value]) => isSet(value) && (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
   );
 
-function warningsIn(written: WrittenPolicy): string[] {
+function warningsIn(written: WrittenPolicy, policies: readonly Policy[]): string[] {
   const { policy } = written;
   if (policy === null) return [];
-  return policyWarnings(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
+  return policyWarnings(policy, policies).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
 }
 
 /** The place of a policy's field. In the short form, each field is a variable. */
@@ -127,7 +128,9 @@ function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProbl
   }
 }
 
-function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
+/** A tree limits calls of `/check` if its root does. */
+function isSelfPolicy(policy: Policy, checkPath: string): boolean {
+  const { path, pathMatching } = policy.ancestors[0]?.match ?? policy.match;
   if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
   return pathMatching === "exact"
     ? path.pathname.startsWith(checkPath)
@@ -213,10 +216,15 @@ function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[]
   const continuations = entries.filter(isContinuation);
   const policies = entries.filter((entry) => !isContinuation(entry));
   reportContinuations(policies, continuations, report);
-  return policies.map((policy) => {
-    const name = nameOf(policy.value);
+  const earlier = new Map<string, Parent | null>();
+  return policies.map((entry) => {
+    const name = nameOf(entry.value);
     const further = continuations.filter(({ value }) => value["continues"] === name);
-    return readContinued(policy, further, report);
+    const read = readContinued(entry, further, report, earlier);
+    if (typeof name === "string" && !earlier.has(name)) {
+      earlier.set(name, read.policy === null ? null : asParent(read.policy));
+    }
+    return read;
   });
 }
 
@@ -237,9 +245,10 @@ function readContinued(
   { variable, field, value }: WrittenEntry,
   continuations: readonly Continuation[],
   report: ReportProblem,
+  earlier: EarlierPolicies,
 ): WrittenPolicy {
   if (!isRecord(value) || continuations.length === 0) {
-    return { variable, field, value, policy: readPolicy(variable, field, value, report) };
+    return { variable, field, value, policy: readPolicy(variable, field, value, report, earlier) };
   }
   const whole: Record<string, unknown> = { ...value };
   const places = new Map<string, Pick<WrittenEntry, "variable" | "field">>();
@@ -253,7 +262,7 @@ function readContinued(
     if (items.length > 0) whole[name] = items.map((item) => item.value);
     for (const [index, item] of items.entries()) places.set(`${name}[${index}]`, item);
   }
-  const policy = readPolicy("", "", whole, (problem) => {
+  const reportItem: ReportProblem = (problem) => {
     const [, item = "", within = ""] = /^(\w+\[\d+\])\.?(.*)$/s.exec(problem.field) ?? [];
     const place = places.get(item);
     report({
@@ -261,7 +270,8 @@ function readContinued(
       variable: place?.variable ?? variable,
       field: place === undefined ? joinPath(field, problem.field) : joinPath(place.field, within),
     });
-  });
+  };
+  const policy = readPolicy("", "", whole, reportItem, earlier);
   return { variable, field, value: whole, policy };
 }
 

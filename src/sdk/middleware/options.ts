@@ -170,6 +170,12 @@ export interface PolicyOptions<C = never> {
    */
   readonly name?: string;
   /**
+   * The name of an earlier policy of the same limiter. This policy then applies only where that one does, its key begins
+   * with the key of that one, and both are decided together in one object.
+   * @default none
+   */
+  readonly within?: string;
+  /**
    * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them. A function returns
    * the limits of one request, such as those of a customer in a database.
    * @default required, or `limit`

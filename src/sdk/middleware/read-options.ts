@@ -12,6 +12,7 @@ import {
 import { greatestCost } from "../../policy/cost.ts";
 import { policyFields, readPolicy } from "../../policy/policy.ts";
 import { scalarText } from "../../policy/request.ts";
+import { asParent, type Parent } from "../../policy/within.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */
@@ -75,9 +76,10 @@ const replacements: Readonly<Record<string, string>> = {
 /** @throws ConfigProblems with every problem in the options */
 export function readOptions(all: readonly unknown[], caller = "rateLimit"): readonly StatedPolicy[] {
   const problems: ConfigProblem[] = [];
+  const earlier = new Map<string, Parent | null>();
   const policies = all.map((options, index) => {
     const variable = all.length === 1 ? caller : `${caller}[${index}]`;
-    return readOne(options, caller, (problem) => problems.push({ ...problem, variable }));
+    return readOne(options, { caller, earlier }, (problem) => problems.push({ ...problem, variable }));
   });
   if (all.length === 0) {
     const accepted = 'at least one policy such as { limits: "100/minute" }';
@@ -92,7 +94,12 @@ export function readOptions(all: readonly unknown[], caller = "rateLimit"): read
   return policies;
 }
 
-function readOne(options: unknown, caller: string, report: ReportProblem): StatedPolicy {
+/** @param earlier the policies before this one, to which it is added */
+function readOne(
+  options: unknown,
+  { caller, earlier }: { readonly caller: string; readonly earlier: Map<string, Parent | null> },
+  report: ReportProblem,
+): StatedPolicy {
   const isObject = typeof options === "object" && options !== null;
   const stated: Readonly<Record<string, unknown>> = isObject ? { ...options } : {};
   const { name = "default", cost, skip, onDeny, reserve = false, ...others } = stated;
@@ -115,8 +122,12 @@ function readOne(options: unknown, caller: string, report: ReportProblem): State
     report(withHints({ ...problem, value: namedNumber(problem.value) }, stated, { caller, isShort }));
   const reportField = (field: string, value: unknown, accepted: string): void =>
     report({ variable: "", field, value, accepted });
-  if (isObject) readPolicy("", "", written, reportOption);
-  else reportField("", options, 'an object such as { limits: "100/minute" }');
+  const policy = isObject ? readPolicy("", "", written, reportOption, earlier) : null;
+  // A policy without a name may get another one than "default".
+  if (stated["name"] !== undefined && !earlier.has(asText(name))) {
+    earlier.set(asText(name), policy === null ? null : asParent(policy));
+  }
+  if (!isObject) reportField("", options, 'an object such as { limits: "100/minute" }');
   if (isShort && others["limits"] !== undefined) {
     reportField("limits", others["limits"], "nothing beside limit and windowMs");
   }

@@ -29,6 +29,7 @@ describe("the minimal configuration", () => {
           path: null,
           host: null,
           headers: null,
+          ancestors: [],
           key: [{ kind: "ip" }],
           onMissingKey: "shared",
           addresses: { ipv6Prefix: 64, trustedProxies: null },

@@ -50,11 +50,27 @@ const elsewhere = [
   { limits: { limit: 5, window: "1m", strategy: "leaky-bucket" }, maxDelay: "5s" },
 ];
 
+const organisation = { name: "organisation", key: () => "acme", limits: "9/minute" };
+const user = { name: "user", within: "organisation", key: () => "carol", limits: "5/minute" };
+
+it("a policy may be within an earlier named policy of the same limiter, and each may have a key function", () => {
+  const [root, child] = readOptions([organisation, user]);
+  expect(root?.written["within"]).toBeUndefined();
+  expect(child?.written["within"]).toBe("organisation");
+  const missing = 'within: expected the name of an earlier policy, and there is none, got "organisation"';
+  expect(errorsOf(user)).toEqual([`rateLimit.${missing}`]);
+  expect(errorsOf(user, organisation)).toEqual([`rateLimit[0].${missing}`]);
+  expect(errorsOf({ limits: "9/minute" }, { ...user, within: "default" })).toEqual([
+    expect.stringMatching(/^rateLimit\[1\]\.within: expected the name of an earlier policy/),
+  ]);
+});
+
 it("every field of a policy is an option", () => {
   const { match, ...others } = shared;
   expect(errorsOf({ ...others, match })).toEqual([]);
   for (const options of elsewhere) expect(errorsOf(options)).toEqual([]);
-  const covered = [shared, ...elsewhere].flatMap((options) => Object.keys(options));
+  expect(errorsOf(organisation, user)).toEqual([]);
+  const covered = [shared, ...elsewhere, user].flatMap((options) => Object.keys(options));
   expect(new Set(covered)).toEqual(new Set(policyFields));
 });
 
