@@ -38,6 +38,7 @@ import { type Operator, refuseCrossSite } from "./authenticate.ts";
 export async function resetKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
   const policy = policyOf(context, c.req.param("policy") ?? "");
+  refuseWithin(policy, "id");
   const key = keyIdOf(c.req.param("id") ?? "");
   const { bans, limiter } = context.runtime;
   const { actor } = c.var.operator;
@@ -167,6 +168,16 @@ export function refuseSecondName({ key, id, tenant }: KeyName): void {
   if (id === undefined || (key === undefined && tenant === undefined)) return;
   const field = key === undefined ? "tenant" : "key";
   throw fieldsRefused([{ field, accepted: "no value together with id" }]);
+}
+
+/**
+ * An id does not reveal the key of its root, by which the object is found.
+ * @throws CallRefused for a policy with `within`
+ */
+export function refuseWithin({ name, ancestors: [root] }: Policy, field: string): void {
+  if (root === undefined) return;
+  const accepted = `a key of a policy without within, as ${root.policy}: ${name} is within it`;
+  throw fieldsRefused([{ field, accepted }]);
 }
 
 /** @throws CallRefused when the name does not fit the policy's key */

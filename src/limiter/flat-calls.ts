@@ -4,8 +4,9 @@
  * checks here; isolate/key-group.ts encodes checks, and decodes the replies.
  *
  * - A charge without its cost is a JSON text, which an isolate makes once for each policy and an object parses once.
- * - A check consists of partition key, `provisionalMs`, index in `checkKinds`, number of charges, and for each charge the index of its text and
- *   its cost.
+ * - A check consists of partition key, `provisionalMs`, index in `checkKinds`, number of charges, and for each charge the index of
+ *   its text and its cost. In calls with trees, each charge also has the index of its partition key; the first value of a
+ *   check is then the key of the root.
  * - A reply consists of `firmForMs` (0: not firm), and for each charge `spentAtMs`, `delayMs`, `bannedForMs`, `retryAfterMs` and
  *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
@@ -27,26 +28,33 @@ export const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies ("
 
 const valuesBeforeCharges = 4;
 const valuesOfCharge = 2;
+const valuesOfTreeCharge = 3;
 
-/** Decides the checks of a call in their order. An error fails only its own check. */
+/**
+ * Decides the checks of a call in their order. An error fails only its own check.
+ * @param keys the partition keys of the charges, in a call with trees
+ */
 export function answerChecks(
   texts: readonly string[],
   checks: FlatList,
   answer: (call: CheckCall, isLook: boolean) => CheckReply,
+  keys: readonly string[] | null = null,
 ): FlatList {
+  const step = keys === null ? valuesOfCharge : valuesOfTreeCharge;
   const replies: (string | number)[] = [];
   for (let at = 0; at < checks.length;) {
     const key = String(checks[at]);
     const provisionalMs = numberAt(checks, at + 1);
     const kind = checkKinds[numberAt(checks, at + 2)] ?? "relaxed";
     const firstCharge = at + valuesBeforeCharges;
-    at = firstCharge + valuesOfCharge * numberAt(checks, at + 3);
+    at = firstCharge + step * numberAt(checks, at + 3);
     const answered = replies.length;
     try {
       const charges: Charge[] = [];
-      for (let index = firstCharge; index < at; index += valuesOfCharge) {
+      for (let index = firstCharge; index < at; index += step) {
         const text = texts[numberAt(checks, index)] ?? "";
-        charges.push(chargeFrom(text, numberAt(checks, index + 1)));
+        const charge = chargeFrom(text, numberAt(checks, index + 1));
+        charges.push(keys === null ? charge : { ...charge, key: keys[numberAt(checks, index + 2)] ?? key });
       }
       const durability = kind === "confirmed" ? kind : "relaxed";
       const call = { key, charges, durability, provisionalMs } as const;

@@ -71,6 +71,8 @@ export function shardOf(partitionKey: string, shards: number): number {
 /** The cost that one policy charges to a key. */
 export interface Charge {
   policy: string;
+  /** The partition key that is charged. Default: that of the call. */
+  key?: string;
   limits: readonly Limit[];
   cost: number;
   /** The ban that denials by these limits bring. Default: none. */
@@ -286,7 +288,10 @@ export interface SettleCall {
   id: string;
   /** The actual cost of each charge. */
   cost: number;
-  /** The actual costs where they differ: one for each charge that was spent, in their order. Default: `cost` for each. */
+  /**
+   * The actual costs where they differ: one for each charge that was spent, in their order; in a tree first those of the
+   * call's key, then those of each other key. Default: `cost` for each.
+   */
   costs?: readonly number[];
   /** Whether the reply names what was settled. Default: false. */
   wantsCharges?: boolean;
@@ -302,6 +307,8 @@ export interface SettleReply {
 /** A reserved charge that was corrected to its actual cost. Times are milliseconds since the Unix epoch by the object's clock. */
 export interface SettledCharge {
   policy: string;
+  /** The partition key that was charged. Default: that of the call. */
+  key?: string;
   cost: number;
   actualCost: number;
   spentAtMs: number;

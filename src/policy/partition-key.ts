@@ -1,5 +1,5 @@
 /** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
-import { type KeyPart, type KeyValue, partName } from "./key.ts";
+import { type KeyPart, type KeyValue, partName, type PlainKey } from "./key.ts";
 import { BoundedMap, memoized } from "./caches.ts";
 
 /** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
@@ -19,6 +19,11 @@ export function hmacWith(secret: string, hold = (hmac: Promise<string>) => hmac)
       .replaceAll("=", "");
   };
   return (text) => hold(hmac(text));
+}
+
+interface KeyInTree extends Pick<PlainKey, "parts" | "values"> {
+  /** The key of the root; null unless the key is within another one. */
+  readonly root: Pick<PlainKey, "parts" | "values"> | null;
 }
 
 /** A look-up is cheaper than a new HMAC. */
@@ -46,6 +51,16 @@ export class PartitionKeys {
   ): string | Promise<string> {
     const key = encodingOf(parts)(values);
     return this.#keyOf(tenant === null ? key : `{"tenant":${JSON.stringify(tenant)},"key":${key}}`);
+  }
+
+  /** The partition keys of a spend. `rootKey` is absent unless the key has a root. */
+  async spendKeys(
+    { parts, values, root }: KeyInTree,
+    tenant: string | null = null,
+  ): Promise<{ readonly partitionKey: string; readonly rootKey?: string }> {
+    const partitionKey = await this.partitionKey(parts, values, tenant);
+    if (root === null) return { partitionKey };
+    return { partitionKey, rootKey: await this.partitionKey(root.parts, root.values, tenant) };
   }
 
   /**

@@ -215,7 +215,7 @@ describe("a provisional spend", () => {
     };
     for (let index = 0; index < 1_500; index++) world.at(startMs, () => void request());
     await world.runUntil(startMs + 100);
-    const reserving = client.reserve({ policy: tenant, partitionKey: "tenant", cost: 1 }, 60_000, scopeOf());
+    const reserving = client.reserve([{ policy: tenant, partitionKey: "tenant", cost: 1 }], 60_000, scopeOf());
     await world.runUntil(startMs + 200);
     const { address, fullForMs } = await reserving;
     expect([admitted, address === null, fullForMs]).toEqual([1_500, false, 0]);

@@ -11,6 +11,7 @@ import {
   missingParts,
   noAttributes,
   callerSubject,
+  rootKeyOf,
 } from "../../policy/resolve-key.ts";
 import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
 import type { PolicyState, Rule } from "../../control/protocol.ts";
@@ -79,7 +80,8 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
     // oxlint-disable-next-line no-await-in-loop -- at most two attempts
     const key = await keyOf(policy, input, runtime.partitions);
     if (isFailure<Failure>(key)) return key;
-    const spend = { policy: key.policy, partitionKey: key.id, cost: 1 };
+    const { rootKey } = key;
+    const spend = { policy: key.policy, partitionKey: key.id, cost: 1, ...(rootKey !== undefined && { rootKey }) };
     const calls = [runtime.limiter.explain(spend), knownRules(policy.name, key.id)] as const;
     // oxlint-disable-next-line no-await-in-loop
     const [explained, known] = await Promise.all(calls);
@@ -119,11 +121,15 @@ const rulesFrom =
 /** The key by its parts or by its id, as far as the isolate knows it. */
 interface ExplainedKey extends Omit<StepFacts, "charge"> {
   readonly id: string;
+  readonly rootKey?: string;
 }
 
 /** The policy of the result has the limits of the override that applies to the key. */
 async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionKeys): Promise<ExplainedKey | Failure> {
   const { id, key, tenant = null, attributes = noAttributes } = input;
+  if (id !== undefined && policy.ancestors.length > 0) {
+    return { kind: "fields-invalid", errors: [{ field: "id", accepted: "no id of a policy with within; use key" }] };
+  }
   if (id !== undefined) return { id, policy, subject: null, hasMissingPart: false, isMissing: () => true };
   const values = callerKeyValues(policy, key);
   if (values === null) return invalidKey(policy);
@@ -132,11 +138,13 @@ async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionK
   const subject = callerSubject(policy, key, values, attributes);
   const hasMissingPart = missingParts(policy.key, values).length > 0;
   const isByAddress = hasMissingPart && policy.onMissingKey === "ip";
+  const root = rootKeyOf(policy, values);
   const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
   return {
     id: isByAddress
       ? await partitions.partitionKey([{ kind: "ip" }], [addressIn(attributes, policy)], tenant)
       : await partitions.partitionKey(policy.key, values, tenant),
+    ...(root !== null && { rootKey: await partitions.partitionKey(root.parts, root.values, tenant) }),
     policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
     subject,
     hasMissingPart,

@@ -19,6 +19,7 @@ import { logCheckDenial, recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, type RateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
 import { type Failure, instanceUri, isFailure } from "../wire/problems.ts";
+import { type DecidedTree, type Levels, reportTree, treeAnswer } from "./tree.ts";
 
 export interface CheckAnswer extends Decision {
   /** The name of the policy, or that of the ad hoc limits. */
@@ -43,6 +44,8 @@ export interface ResolvedCheck {
   readonly isDryRun: boolean;
   /** The name that a caller gives to ad hoc limits. Default: none. */
   readonly adhocName?: string | null;
+  /** The levels of a key of a policy with `within`: the root first, this check last. Default: no tree. */
+  readonly levels?: Levels;
 }
 
 /** A check whose limits, lists or rules have decided. */
@@ -68,10 +71,12 @@ interface CacheDeniedCheck {
   readonly instance?: string;
 }
 
-export type DecidedCheck = RuledCheck | CacheDeniedCheck;
+export type DecidedCheck = RuledCheck | CacheDeniedCheck | DecidedTree;
 
 /** The decided check from the result of its charge. */
 export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
+  const { levels } = resolved;
+  if (levels !== undefined) return { levels, admission };
   const { cachedDenial, decidedAtMs } = admission;
   // A dry run answers the same denial differently.
   return cachedDenial === null || resolved.isDryRun
@@ -86,7 +91,7 @@ export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome | null): 
   return { resolved: isRuled ? { ...resolved, uncharged: byRule } : resolved, outcome, fullForMs: 0 };
 }
 
-const ruled = (decided: DecidedCheck): RuledCheck =>
+const ruled = (decided: RuledCheck | CacheDeniedCheck): RuledCheck =>
   "cachedDenial" in decided ? decidedCheck(decided.resolved, decided.cachedDenial.outcomes[0] ?? null) : decided;
 
 function unchargedBy(outcome: Outcome): Uncharged | null {
@@ -95,7 +100,7 @@ function unchargedBy(outcome: Outcome): Uncharged | null {
 }
 
 export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
-  const answer = answerWithoutInstance(ruled(decided));
+  const answer = "levels" in decided ? treeAnswer(decided) : answerWithoutInstance(ruled(decided));
   const { instance } = decided;
   // The failure `reservations-full` is a denial; the others are not.
   if (instance === undefined || (isFailure(answer) && answer.kind !== "reservations-full")) return answer;
@@ -195,6 +200,7 @@ export function reportCheck<Decided extends DecidedCheck>(
   decided: Decided,
   waitUntil: WaitUntil,
 ): Decided {
+  if ("levels" in decided) return reportedAs(decided, reportTree(runtime, decided, waitUntil));
   const { statistics, denialLog } = runtime;
   // Builds no outcome if nothing reads it. A check that a cached denial has decided is never a dry run.
   if ("cachedDenial" in decided && statistics === null && denialLog === null) return decided;
@@ -204,8 +210,11 @@ export function reportCheck<Decided extends DecidedCheck>(
   if (denial === null) return decided;
   logDenial(runtime, check, denial, waitUntil);
   const instance = logCheckDenial(check, denial.reason, runtime);
-  return instance === null ? decided : { ...decided, instance };
+  return reportedAs(decided, instance);
 }
+
+const reportedAs = <Decided extends DecidedCheck>(decided: Decided, instance: string | null): Decided =>
+  instance === null ? decided : { ...decided, instance };
 
 /** Logs a denial as an event, if the configuration says so. */
 function logDenial({ denialLog }: Runtime, check: RuledCheck, denial: DenialReport, waitUntil: WaitUntil): void {

@@ -3,8 +3,9 @@ import type { CheckToken } from "../../policy/vars/secrets.ts";
 import { enforcedPolicy } from "../../policy/compiled-policy.ts";
 import { partName } from "../../policy/key.ts";
 import type { Policy } from "../../policy/policy.ts";
-import { contradictedPart, noAttributes, resolveCallerKey } from "../../policy/resolve-key.ts";
+import { callerLevels, contradictedPart, noAttributes, resolveCallerKey, rootKeyOf } from "../../policy/resolve-key.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
+import { lastOutcome } from "../../limiter/isolate/client.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { admits, type Spend } from "../../limiter/isolate/outcome.ts";
 import { addressOf, reservationId } from "../../limiter/isolate/reservation.ts";
@@ -17,9 +18,10 @@ import {
   reportCheck,
   type ResolvedCheck,
 } from "./answer.ts";
-import type { Check, ForgetRequest, ReservationRequest, SettleInput } from "./input.ts";
+import type { Check, ForgetRequest, PolicyCheck, ReservationRequest, SettleInput } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Failure, isFailure } from "../wire/problems.ts";
+import { decideTree, groupOf } from "./tree.ts";
 
 /** `id` is null when the object has charged nothing: there is nothing to settle. */
 export interface ReserveAnswer extends CheckAnswer {
@@ -44,12 +46,14 @@ export interface CallerContext {
 /** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
 async function decideByKey<Decided extends DecidedCheck>(
   call: CallerContext,
-  check: Check,
+  check: Check & { readonly ttlMs?: number },
   byLimits: (resolved: ResolvedCheck, scope: RequestScope) => Promise<Decided>,
+  isLook = false,
 ): Promise<Decided | DecidedCheck | Failure> {
   return decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
     const resolved = await resolveCheck(call, check);
     if (isFailure(resolved)) return resolved;
+    if (resolved.levels !== undefined) return decideTree(call.runtime, resolved.levels, scope, { ...check, isLook });
     if (resolved.uncharged === null) return byLimits(resolved, scope);
     return isOff(resolved)
       ? decidedCheck(resolved, null)
@@ -83,8 +87,11 @@ export const look = async (call: CallerContext, check: Check): Promise<CheckAnsw
   answered(await lookAtKey(call, check));
 
 const lookAtKey = (call: CallerContext, check: Check): Promise<DecidedCheck | Failure> =>
-  decideByKey(call, check, async (resolved, scope) =>
-    decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope)),
+  decideByKey(
+    call,
+    check,
+    async (resolved, scope) => decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope)),
+    true,
   );
 
 /** Decides independent checks, with one call for each object. One denial does not affect the others. */
@@ -101,10 +108,10 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
       each.decided = isFailure(resolved) ? resolved : decidedCheck(resolved, null);
       return [];
     });
-    const spends = charged.map(({ resolved }) =>
-      resolved.uncharged === null ? resolved.spend : withoutCharge(resolved),
+    const results = await call.runtime.limiter.admitEach(
+      charged.map(({ resolved }) => chargedGroup(resolved)),
+      scope,
     );
-    const results = await call.runtime.limiter.admitEach(spends, scope);
     for (const [index, { each, resolved }] of charged.entries()) {
       const result = results[index];
       if (result !== undefined && !result.isStale) each.decided = admittedCheck(resolved, result);
@@ -117,6 +124,11 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
   });
 }
 
+function chargedGroup(resolved: ResolvedCheck): readonly Spend[] {
+  if (resolved.levels !== undefined) return groupOf(resolved.levels);
+  return [resolved.uncharged === null ? resolved.spend : withoutCharge(resolved)];
+}
+
 interface BatchedCheck {
   readonly check: Check;
   decided: DecidedCheck | Failure | null;
@@ -127,9 +139,9 @@ export async function forgetKey(call: CallerContext, reference: ForgetRequest): 
   const resolved = await resolveCheck(call, { ...reference, cost: 0 });
   if (isFailure(resolved)) return resolved;
   const { runtime } = call;
-  const { policy, partitionKey } = resolved.spend;
+  const { policy, partitionKey, rootKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
-  const isForgotten = await runtime.limiter.forget(policy, partitionKey);
+  const isForgotten = await runtime.limiter.forget(policy, partitionKey, rootKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
@@ -142,7 +154,9 @@ export async function openReservation(
   const decided = await decideByKey(call, request, async (checked, scope) => {
     // The traffic sample needs to know that the spend is reserved.
     const resolved = { ...checked, spend: { ...checked.spend, ttlMs } };
-    const { outcome, address, fullForMs } = await call.runtime.limiter.reserve(checked.spend, ttlMs, scope);
+    const result = await call.runtime.limiter.reserve([checked.spend], ttlMs, scope);
+    const { address, fullForMs } = result;
+    const outcome = lastOutcome(result.outcomes);
     // A denial takes precedence over too many open reservations: settling them would not end the denial.
     return fullForMs > 0 && admits(outcome)
       ? { resolved, outcome: null, fullForMs, address }
@@ -151,7 +165,7 @@ export async function openReservation(
   if (isFailure(decided)) return decided;
   const answer = answerOf(reportCheck(call.runtime, decided, call.waitUntil));
   if (isFailure(answer)) return answer;
-  const address = "address" in decided ? decided.address : null;
+  const address = "address" in decided ? (decided.address ?? null) : null;
   return { ...answer, id: address === null ? null : await reservationId(address, call.tenant, call.runtime.sign) };
 }
 
@@ -167,10 +181,14 @@ export async function settleReservation(
 
 /** Finds the policy and the key of a check. */
 export async function resolveCheck(
-  { runtime: { policies, partitions, statistics }, tenant }: Omit<CallerContext, "waitUntil">,
+  context: Omit<CallerContext, "waitUntil">,
   check: Check,
 ): Promise<ResolvedCheck | Failure> {
   const { cost } = check;
+  const {
+    runtime: { policies, partitions },
+    tenant,
+  } = context;
   if ("adhoc" in check) {
     const { adhoc, key, name } = check;
     const partitionKey = await partitions.adhocPartitionKey(key, tenant, name);
@@ -178,19 +196,39 @@ export async function resolveCheck(
   }
   const policy = policyNamed(check.policy, policies);
   if (isFailure(policy)) return policy;
-  const { key, attributes = noAttributes, withLimits } = check;
+  const isInTree = policy.ancestors.length > 0;
+  const own = await resolvePolicyCheck(context, policy, check, isInTree);
+  if (!isInTree || isFailure(own)) return own;
+  const levels: ResolvedCheck[] = [];
+  for (const level of callerLevels(policy, policies)) {
+    const key = check.key?.slice(0, level.key.length);
+    // oxlint-disable-next-line no-await-in-loop -- at most a few levels, whose keys are usually cached
+    const resolved = level === policy ? own : await resolvePolicyCheck(context, level, { cost, key }, isInTree);
+    if (isFailure(resolved)) return resolved;
+    levels.push(resolved);
+  }
+  return { ...own, levels };
+}
+
+async function resolvePolicyCheck(
+  { runtime: { partitions, statistics }, tenant }: Omit<CallerContext, "waitUntil">,
+  policy: Policy,
+  { cost, key, attributes = noAttributes, withLimits }: Omit<PolicyCheck, "policy">,
+  isInTree: boolean,
+): Promise<ResolvedCheck | Failure> {
   const resolution = resolveCallerKey(policy, key, attributes, withLimits);
   if (resolution === null) return invalidKey(policy);
   const { values } = resolution;
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const { isDryRun } = policy;
-  // The limits of a dry run also decide as if enforced, because the answer shows their decision.
-  const decided = isDryRun ? enforcedPolicy(resolution.policy) : resolution.policy;
+  // The limits of a dry run also decide as if enforced, because the answer shows their decision. In a tree, they must not
+  // deny the other levels.
+  const decided = isDryRun && !isInTree ? enforcedPolicy(resolution.policy) : resolution.policy;
   const uncharged = policy.isOff ? "off" : reasons[resolution.kind];
   const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
-  const partitionKey = await partitions.partitionKey(policy.key, values, tenant);
-  return { spend: { policy: decided, partitionKey, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };
+  const keys = await partitions.spendKeys({ parts: policy.key, values, root: rootKeyOf(policy, values) }, tenant);
+  return { spend: { policy: decided, ...keys, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };
 }
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;

@@ -176,7 +176,8 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 /** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
 const fullRetryAfterMs = 1_000;
 
-function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
+/** The denials of a request, one for each policy that denies it, as events. */
+export function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const { denying, full } = denyingOf(denied);
   if (full === undefined) {
     // Outcomes without a decision are left out: the event `object-silent` reports them.

@@ -10,6 +10,7 @@ import {
   type KeyResolution,
   type NamedKeys,
   resolveKey,
+  rootKeyOf,
 } from "../../policy/resolve-key.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
@@ -193,12 +194,12 @@ async function spendFor(
   { runtime, attributes, tenant, ...options }: EnforcementOptions,
 ): Promise<Spend | null> {
   if (resolution.kind !== "charge") return null;
-  const { policy, parts, values } = resolution;
+  const { policy, parts, values, root } = resolution;
   const cost = options.costs?.get(policy.name) ?? costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
   return {
     policy,
-    partitionKey: await runtime.partitions.partitionKey(parts, values, tenant),
+    ...(await runtime.partitions.spendKeys({ parts, values, root: root ?? null }, tenant)),
     cost,
     ...(ttlMs !== null && { ttlMs }),
     ...(runtime.statistics?.revealsKeys === true && { plain: { parts, values, tenant } }),
@@ -211,7 +212,7 @@ const looksAt = (named: readonly NamedKeys[], { runtime, tenant }: EnforcementOp
     named.flatMap(({ policy, keys }) =>
       (policy.isDryRun ? [] : keys).map(async (values) => ({
         policy,
-        partitionKey: await runtime.partitions.partitionKey(policy.key, values, tenant),
+        ...(await runtime.partitions.spendKeys({ parts: policy.key, values, root: rootKeyOf(policy, values) }, tenant)),
         cost: 0,
         ...(runtime.statistics?.revealsKeys === true && { plain: { parts: policy.key, values, tenant } }),
       })),

@@ -18,7 +18,9 @@ import {
   admits,
   ChargeResult,
   isDryRunOnly,
+  isTree,
   type KeyCheck,
+  objectKeyOf,
   type Outcome,
   type Spend,
   type ReservationAddress,
@@ -30,14 +32,6 @@ const giveBackMs = 1_000;
 
 /** Longer than the timeout of most decisions: a person waits for an explanation, but no request does. */
 const explainTimeoutMs = 2_000;
-
-interface ReserveResult {
-  readonly outcome: Outcome;
-  /** The address of the reservation; null when nothing was spent or no object spent it. */
-  readonly address: ReservationAddress | null;
-  /** More than 0 when the key has the maximum of open reservations: the wait until the next one expires. */
-  readonly fullForMs: number;
-}
 
 /** The checks of one request on their way to a result. */
 interface PendingCharge {
@@ -90,22 +84,35 @@ export class LimiterClient {
   /**
    * Decides independent checks: one denial does not affect the others. The checks that the isolate cannot decide go to
    * their objects, in their order, with one call for each object. A cost of 0 is a look.
+   * @param groups for each check, its spend; in a tree one spend for each level
    * @returns one result for each check, in their order
    */
-  async admitEach(spends: readonly Spend[], scope: RequestScope): Promise<readonly ChargeResult[]> {
+  async admitEach(groups: readonly (readonly Spend[])[], scope: RequestScope): Promise<readonly ChargeResult[]> {
+    const charges = groups.map((group) => {
+      const isLook = group.every(({ cost }) => cost === 0);
+      return this.#beginGroup(group, scope, isLook);
+    });
+    await this.#decideEach(charges);
+    return charges.map(({ result }) => result);
+  }
+
+  async #decideEach(charges: readonly PendingCharge[]): Promise<void> {
     this.#requireUsable();
     const { isTried } = this.#isolate.caller;
-    const charges = spends.map((spend) => this.#beginAlone(spend, scope, spend.cost === 0));
     const open = charges.filter((charge) => !this.#decideInIsolate(charge));
     await this.#decideInObjects(open, isTried);
-    return charges.map(({ result }) => result);
   }
 
   /** The outcome that `admit` would have, without spending. */
   async look(spend: Spend, scope: RequestScope): Promise<Outcome> {
-    const charge = this.#beginAlone(spend, scope, true);
+    return lastOutcome((await this.lookAll([spend], scope)).outcomes);
+  }
+
+  /** Looks at a spend, or at the levels of a tree. */
+  async lookAll(group: readonly Spend[], scope: RequestScope): Promise<ChargeResult> {
+    const charge = this.#beginGroup(group, scope, true);
     await this.#decideInObjects([charge], true);
-    return onlyOutcome(charge.result);
+    return charge.result;
   }
 
   #requireUsable(): void {
@@ -124,9 +131,8 @@ export class LimiterClient {
     return { checks, dryRuns: groups.filter(isDryRunOnly), scope, result, next: 0 };
   }
 
-  /** Begins the check of a single spend. The caller needs its outcome even if the policy is a dry run. */
-  #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): PendingCharge {
-    const group = [spend];
+  /** Begins the check of a single group. The caller needs its outcomes even if the policies are dry runs. */
+  #beginGroup(group: readonly Spend[], scope: RequestScope, isLook: boolean): PendingCharge {
     const result = new ChargeResult(isLook ? null : this.#recall([group]));
     return { checks: [{ group, result, scope, provisionalMs: 0, isLook }], dryRuns: [], scope, result, next: 0 };
   }
@@ -256,27 +262,30 @@ export class LimiterClient {
   async explain(spend: Spend): Promise<ExplainReply | null> {
     const group = [spend];
     const { caller } = this.#isolate;
+    const call = callOf(group);
     const reply = await callObject(caller, group, {
       name: "explain",
       timeoutMs: explainTimeoutMs,
       // A failure to explain must not begin the object's cooldown, which affects decisions.
-      send: (stub) => stub.explain(callOf(group)).catch(() => null),
+      send: (stub) => (isTree(group) ? stub.explainTree(call) : stub.explain(call)).catch(() => null),
     });
     this.#requireUsable();
     return reply;
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number, scope: RequestScope): Promise<ReserveResult> {
-    const result = await this.admit([{ ...spend, ttlMs }], scope);
-    const { address, fullForMs, isRefused } = result;
-    const outcome = onlyOutcome(result);
+  async reserve(group: readonly Spend[], ttlMs: number, scope: RequestScope): Promise<ChargeResult> {
+    const reserved = group.map((spend) => ({ ...spend, ttlMs }));
+    const charge = this.#beginGroup(reserved, scope, false);
+    await this.#decideEach([charge]);
+    const { result } = charge;
+    const { address, isRefused } = result;
     // Without an id nothing can be settled later: settle at the reserved cost, which frees the slots.
     if (address === null && !isRefused) {
       const settling = result.settle(({ cost }) => cost);
       if (result.hasSpends) scope.waitUntil(settling);
     }
-    return { outcome, address, fullForMs };
+    return result;
   }
 
   /**
@@ -294,11 +303,11 @@ export class LimiterClient {
    * Deletes what a policy has counted for a key.
    * @returns whether the object has confirmed it
    */
-  async forget(policy: Policy, partitionKey: string): Promise<boolean> {
+  async forget(policy: Policy, partitionKey: string, rootKey?: string): Promise<boolean> {
     const { caller, local, denyCache, leases } = this.#isolate;
-    const spend: Spend = { policy, partitionKey, cost: 0 };
+    const spend: Spend = { policy, partitionKey, cost: 0, ...(rootKey !== undefined && { rootKey }) };
     local.forget(spend);
-    denyCache.forget(partitionKey);
+    denyCache.forget(objectKeyOf(spend));
     this.#eventual.forget(spend);
     leases.forget(partitionKey);
     const isConfirmed = await callObject(caller, [spend], {
@@ -313,12 +322,12 @@ export class LimiterClient {
   }
 }
 
-/** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
+/** Splits spends into groups: those on one key, or on keys of one tree. Keys are equal when their values and their objects' settings are. */
 function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[] {
   if (spends.length === 1) return [spends];
-  const groups = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
-    const { shards, locationHint, jurisdiction } = objects;
-    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
+  const groups = Map.groupBy(spends, (spend) => {
+    const { shards, locationHint, jurisdiction } = spend.policy.objects;
+    return JSON.stringify([objectKeyOf(spend), shards, locationHint, jurisdiction]);
   });
   return [...groups.values()];
 }
@@ -337,13 +346,13 @@ function byObject(charges: readonly PendingCharge[]): readonly (readonly Pending
   if (charges.length === 1) return [charges];
   const lists = Map.groupBy(charges, ({ checks, next }) => {
     const [first] = checks[next]?.group ?? [];
-    return first === undefined ? "" : objectId(objectLocation(first.policy.objects, first.partitionKey));
+    return first === undefined ? "" : objectId(objectLocation(first.policy.objects, objectKeyOf(first)));
   });
   return [...lists.values()];
 }
 
-function onlyOutcome({ outcomes }: ChargeResult): Outcome {
-  const [outcome] = outcomes;
+export function lastOutcome(outcomes: readonly Outcome[]): Outcome {
+  const outcome = outcomes.at(-1);
   if (outcome === undefined) throw new TypeError("the object's reply has no decision");
   return outcome;
 }

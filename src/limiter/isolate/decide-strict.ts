@@ -13,6 +13,7 @@ import {
   callObject,
   callOf,
   isLeased,
+  keyOfCall,
   objectOf,
   refund,
   reportDryRuns,
@@ -21,7 +22,9 @@ import {
 import type { Leases } from "./leases.ts";
 import type { ObjectCaller } from "./object-caller.ts";
 import {
+  isTree,
   type KeyCheck,
+  objectKeyOf,
   type OpenSpend,
   type Outcome,
   outcomesOf,
@@ -83,19 +86,19 @@ export class StrictDecider {
     return this.#accept(check, reply, calledAtMs);
   }
 
-  async #reserve(check: KeyCheck, { partitionKey, policy: { objects } }: Spend): Promise<readonly Outcome[]> {
+  async #reserve(check: KeyCheck, spend: Spend): Promise<readonly Outcome[]> {
     const { clock, caller } = this.#isolate;
     const { group, result, scope } = check;
-    const address = newAddress(partitionKey, objects);
+    const address = newAddress(objectKeyOf(spend), spend.policy.objects);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
-    const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
+    const ttlMs = Math.max(...group.map((each) => each.ttlMs ?? 0));
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
     const calledAtMs = clock.now();
     const reply = await callObject(caller, group, {
       name: "reserve",
       ...scope.callTime(timeoutOf(group), calledAtMs),
-      send: (stub) => stub.reserve(call),
+      send: (stub) => (isTree(group) ? stub.reserveTree(call) : stub.reserve(call)),
       late: { waitUntil: scope.waitUntil, settle: (late) => this.#acceptLate(check, late, address) },
     });
     const fullForMs = reply?.fullForMs ?? 0;
@@ -179,7 +182,7 @@ export class StrictDecider {
     if (first === undefined) return null;
     const { result, provisionalMs } = check;
     // The spend makes the waits of cached denials longer.
-    this.#isolate.denyCache.forget(first.partitionKey);
+    this.#isolate.denyCache.forget(objectKeyOf(first));
     if (address !== undefined) return result.add(this.#openReservation(check, booked, address, isLate));
     return result.add({ giveBack: () => refund(this.#isolate, booked, provisionalMs) });
   }
@@ -202,10 +205,18 @@ export class StrictDecider {
       address,
       giveBack: () => end({ cost: 0 }),
       settle: (costOf) => {
-        const costs = booked.map(costOf);
+        const costs = inOrderOfKeys(booked).map(costOf);
         return end({ cost: Math.max(...costs), costs });
       },
       renew: () => callObject(caller, booked, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
     };
   }
+}
+
+/** In the order of `SettleCall.costs`: by key, the root's first. */
+function inOrderOfKeys(booked: readonly BookedSpend[]): readonly BookedSpend[] {
+  if (!isTree(booked)) return booked;
+  const byKey = Map.groupBy(booked, ({ partitionKey }) => partitionKey);
+  const root = keyOfCall(booked);
+  return [...(byKey.get(root) ?? []), ...[...byKey].flatMap(([key, spends]) => (key === root ? [] : spends))];
 }

@@ -5,13 +5,24 @@
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../../policy/caches.ts";
 import type { CheckReply } from "../protocol.ts";
-import { aged, chargeTextOf, hasChargeTexts, type Outcome, outcomesOf, ruleSizeBytes, type Spend } from "./outcome.ts";
+import {
+  aged,
+  chargeTextOf,
+  hasChargeTexts,
+  isTree,
+  objectKeyOf,
+  type Outcome,
+  outcomesOf,
+  ruleSizeBytes,
+  type Spend,
+} from "./outcome.ts";
 
 export const longestCacheMs = 1_000;
 
-/** Bound the memory of an isolate. Denials of one key differ in their policies or costs. */
+/** Bound the memory of an isolate. Denials of one key differ in their policies or costs, those of a tree also in their keys. */
 const maximumKeys = 4_096;
 const maximumDenialsPerKey = 8;
+const maximumDenialsPerTree = 64;
 const maximumBytes = 4_000_000;
 /** Approximate memory of a denial with its cached answer, and of each of its limits, in bytes. */
 const denialBytes = 1_200;
@@ -36,6 +47,7 @@ export function cachedForMs({ calledAtMs, answeredAtMs }: ReplyTimes, validMs: n
 interface Denial {
   /** See `chargeTextOf`. */
   readonly texts: readonly string[];
+  readonly partitionKeys: readonly string[];
   readonly costs: readonly number[];
   readonly reply: CheckReply;
   readonly times: ReplyTimes;
@@ -77,7 +89,7 @@ export class DenyCache {
   /** The cached denial of these spends at `nowMs`; null when they have none. */
   recall(group: readonly Spend[], nowMs: number): CachedDenial | null {
     const [first] = group;
-    const denials = first === undefined ? undefined : this.#byKey.get(first.partitionKey);
+    const denials = first === undefined ? undefined : this.#byKey.get(objectKeyOf(first));
     const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
     const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
@@ -88,21 +100,26 @@ export class DenyCache {
   remember(group: readonly Spend[], reply: CheckReply, times: ReplyTimes): void {
     const [first] = group;
     if (first === undefined || reply.isFirm !== true || !group.every(isCacheable)) return;
-    const { partitionKey } = first;
+    const objectKey = objectKeyOf(first);
     const denial: Denial = {
       texts: group.map(({ policy }) => chargeTextOf(policy)),
+      partitionKeys: group.map(({ partitionKey }) => partitionKey),
       costs: group.map(({ cost }) => cost),
       reply,
       times,
       validMs: Math.min(reply.firmForMs ?? longestCacheMs, unchangedForMs(reply.decisions)),
     };
-    const others = (this.#byKey.get(partitionKey) ?? []).filter((each) => !isOf(each, group));
-    this.#byKey.set(partitionKey, [denial, ...others].slice(0, maximumDenialsPerKey));
+    const others = (this.#byKey.get(objectKey) ?? []).filter((each) => !isOf(each, group));
+    const most = isTree(group) ? maximumDenialsPerTree : maximumDenialsPerKey;
+    this.#byKey.set(objectKey, [denial, ...others].slice(0, most));
   }
 
-  /** Drops the denials of a key, after a spend, a refund or a DELETE. Other isolates keep theirs for up to a second. */
-  forget(partitionKey: string): void {
-    this.#byKey.delete(partitionKey);
+  /**
+   * Drops the denials of a key and of its tree, after a spend, a refund or a DELETE. Other isolates keep theirs for up to a
+   * second.
+   */
+  forget(objectKey: string): void {
+    this.#byKey.delete(objectKey);
   }
 }
 
@@ -125,8 +142,11 @@ const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
  * Whether the denial is for the same policies, limits, rules and costs. Checks again whether the policies are dry runs:
  * the expiry of a policy's mode changes no version.
  */
-const isOf = ({ texts, costs }: Denial, group: readonly Spend[]): boolean =>
-  hasChargeTexts(group, texts) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
+const isOf = ({ texts, partitionKeys, costs }: Denial, group: readonly Spend[]): boolean =>
+  hasChargeTexts(group, texts) &&
+  group.every(
+    (spend, index) => spend.cost === costs[index] && spend.partitionKey === partitionKeys[index] && isCacheable(spend),
+  );
 
 /**
  * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change

@@ -9,7 +9,7 @@
 import { BoundedMap } from "../../policy/caches.ts";
 import type { Clock, WaitUntil } from "../clock.ts";
 import { type CheckReply, objectId, type ObjectLocation } from "../protocol.ts";
-import { checkKindOf, decodeReplies, encodeChecks } from "./key-group.ts";
+import { checkKindOf, decodeReplies, sendChecks } from "./key-group.ts";
 import type { Result, Sent, Stub } from "./object-caller.ts";
 import { chargeTextOf, type KeyCheck } from "./outcome.ts";
 import { Waiter } from "./request-context.ts";
@@ -177,7 +177,7 @@ class CheckQueue {
     let replies: readonly (CheckReply | Error)[];
     try {
       const checks = (all.length === 1 ? all[0]?.checks : all.flatMap((each) => each.checks)) ?? [];
-      replies = decodeReplies(checks, await this.#stub().decide(...encodeChecks(checks)));
+      replies = decodeReplies(checks, await sendChecks(this.#stub(), checks));
     } catch (error) {
       for (const joined of all) joined.fail(error);
       return;
@@ -206,8 +206,8 @@ class CheckQueue {
     for (const { checks } of this.#queue) {
       checkCount += checks.length;
       for (const { group } of checks) {
-        characters += group[0]?.partitionKey.length ?? 0;
-        for (const { policy } of group) {
+        for (const { policy, partitionKey } of group) {
+          characters += partitionKey.length;
           const text = chargeTextOf(policy);
           if (!counted.has(text)) characters += text.length;
           counted.add(text);

@@ -14,10 +14,12 @@ import {
   chargeTextOf,
   isByKeyRule,
   isDryRunOnly,
+  isTree,
+  objectKeyOf,
   ruledSpend,
   violatedLimits,
 } from "./outcome.ts";
-import type { Call, ObjectCaller } from "./object-caller.ts";
+import type { Call, ObjectCaller, Stub } from "./object-caller.ts";
 import { type CheckCall, type CheckReply, defaultFirmMs, objectLocation, type ReserveReply } from "../protocol.ts";
 
 /** A spend that an object has booked, with the limits that were in effect for the key. */
@@ -77,11 +79,8 @@ export async function callObject<Reply>(
 }
 
 /** The object of a spend's key, and the policies that charge keys of that object. */
-export const objectOf = (
-  { policy: { objects }, partitionKey }: Spend,
-  spends: readonly Spend[],
-): Pick<Call<unknown>, "location" | "policies"> => ({
-  location: objectLocation(objects, partitionKey),
+export const objectOf = (spend: Spend, spends: readonly Spend[]): Pick<Call<unknown>, "location" | "policies"> => ({
+  location: objectLocation(spend.policy.objects, objectKeyOf(spend)),
   policies: spends.map(({ policy }) => policy.name),
 });
 
@@ -100,11 +99,14 @@ export function timeoutOf(group: readonly Spend[]): number {
  * final spend
  */
 export const callOf = (group: readonly Spend[], provisionalMs = 0): CheckCall => ({
-  key: group[0]?.partitionKey ?? "",
+  key: keyOfCall(group),
   charges: group.map(chargeOf),
   durability: durabilityOf(group),
   ...(provisionalMs > 0 && { provisionalMs }),
 });
+
+/** The partition key that a group's call names. */
+export const keyOfCall = ([first]: readonly Spend[]): string => (first === undefined ? "" : objectKeyOf(first));
 
 /** A dry run must not make a request wait for a confirmed write. */
 const durabilityOf = (group: readonly Spend[]): Durability =>
@@ -116,24 +118,56 @@ const durabilityOf = (group: readonly Spend[]): Durability =>
 export const checkKindOf = ({ group, isLook }: KeyCheck): (typeof checkKinds)[number] =>
   isLook ? "look" : durabilityOf(group);
 
-/** The arguments of the call `decide` with these checks, in the form of flat-calls.ts. */
+/** Sends checks in the form of flat-calls.ts. Checks of trees need another call, which older objects do not have. */
+export const sendChecks = (stub: Stub, checks: readonly KeyCheck[]): Promise<FlatList> =>
+  checks.some(({ group }) => isTree(group))
+    ? stub.decideTree(...encodeTreeChecks(checks))
+    : stub.decide(...encodeChecks(checks));
+
+/** The arguments of the call `decide` with these checks. */
 export function encodeChecks(checks: readonly KeyCheck[]): [texts: string[], checks: FlatList] {
-  const indexes = new Map<string, number>();
+  const texts = new Indexes();
+  const values = encoded(checks, texts, null);
+  return [texts.all, values];
+}
+
+/** The arguments of the call `decideTree` with these checks. */
+export function encodeTreeChecks(checks: readonly KeyCheck[]): [texts: string[], keys: string[], checks: FlatList] {
+  const texts = new Indexes();
+  const keys = new Indexes();
+  const values = encoded(checks, texts, keys);
+  return [texts.all, keys.all, values];
+}
+
+/** @param keys null for checks of one key each */
+function encoded(checks: readonly KeyCheck[], texts: Indexes, keys: Indexes | null): FlatList {
   const values: (string | number)[] = [];
   for (const check of checks) {
     const { group, provisionalMs } = check;
-    values.push(group[0]?.partitionKey ?? "", provisionalMs, checkKinds.indexOf(checkKindOf(check)), group.length);
-    for (const { policy, cost } of group) {
-      const text = chargeTextOf(policy);
-      let index = indexes.get(text);
-      if (index === undefined) {
-        index = indexes.size;
-        indexes.set(text, index);
-      }
-      values.push(index, cost);
+    values.push(keyOfCall(group), provisionalMs, checkKinds.indexOf(checkKindOf(check)), group.length);
+    for (const { policy, partitionKey, cost } of group) {
+      values.push(texts.of(chargeTextOf(policy)), cost);
+      if (keys !== null) values.push(keys.of(partitionKey));
     }
   }
-  return [[...indexes.keys()], values];
+  return values;
+}
+
+/** Different texts, and their indexes in the order of first use. */
+class Indexes {
+  readonly #byText = new Map<string, number>();
+
+  get all(): string[] {
+    return [...this.#byText.keys()];
+  }
+
+  of(text: string): number {
+    const known = this.#byText.get(text);
+    if (known !== undefined) return known;
+    const index = this.#byText.size;
+    this.#byText.set(text, index);
+    return index;
+  }
 }
 
 /** @returns one reply for each check, in their order; an error for a check that the object could not decide */
@@ -222,9 +256,12 @@ export async function refund(
     return { ...charge, spentAtMs: spend.spentAtMs };
   });
   const call = { ...callOf(booked, provisionalMs), charges, hasLimitsInEffect: true };
-  await callObject(caller, booked, { name: "refund", send: async (stub) => stub.refund(call) });
+  await callObject(caller, booked, {
+    name: "refund",
+    send: async (stub) => (isTree(booked) ? stub.refundTree(call) : stub.refund(call)),
+  });
   // A request that was denied meanwhile may fit now.
-  denyCache.forget(first.partitionKey);
+  denyCache.forget(objectKeyOf(first));
 }
 
 /** Logs the dry runs that would have denied the request. Logs none when another policy denies it. */

@@ -15,6 +15,8 @@ import type { RequestScope } from "./newer-rules-retry.ts";
 export interface Spend {
   readonly policy: Policy;
   readonly partitionKey: string;
+  /** The partition key of the root, in whose object a tree is decided. Default: `partitionKey`. */
+  readonly rootKey?: string;
   readonly cost: number;
   /** Makes the spend a reservation that can be settled for this long. Without it the spend is final. */
   readonly ttlMs?: number;
@@ -25,6 +27,13 @@ export interface Spend {
 /** Identifies a key of a policy. */
 export const policyKey = ({ policy, partitionKey }: Pick<Spend, "policy" | "partitionKey">): string =>
   `${policy.name} ${partitionKey}`;
+
+/** The partition key by which the object of a spend is found. */
+export const objectKeyOf = ({ rootKey, partitionKey }: Pick<Spend, "partitionKey" | "rootKey">): string =>
+  rootKey ?? partitionKey;
+
+/** Whether the group has several keys, so that its calls name the key of each charge. */
+export const isTree = (group: readonly Spend[]): boolean => group.some(({ rootKey }) => rootKey !== undefined);
 
 /** The outcome of one spend. */
 export interface Outcome {
@@ -150,7 +159,12 @@ export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[
   });
 }
 
-export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Charge => ({
+export const chargeOf = ({
+  policy,
+  cost,
+  rootKey,
+  partitionKey: key,
+}: Pick<Spend, "policy" | "cost"> & Partial<Pick<Spend, "partitionKey" | "rootKey">>): Charge => ({
   policy: policy.name,
   limits: policy.limits,
   cost,
@@ -158,6 +172,7 @@ export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Char
   // A dry run bans no key.
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
   ...(policy.rules !== null && { rules: policy.rules }),
+  ...(rootKey !== undefined && { key }),
 });
 
 /** The text of a policy's charges. Equal texts have the same policy, limits and runtime rules. */

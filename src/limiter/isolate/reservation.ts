@@ -80,7 +80,9 @@ export function endReservation(
     isRepeatable,
     send: async (stub) => {
       const reply = await stub.settle(call);
-      if (reply.charges !== undefined) observer?.settled?.(key, reply.charges);
+      for (const [each, charges] of Map.groupBy(reply.charges ?? [], (charge) => charge.key ?? key)) {
+        observer?.settled?.(each, charges);
+      }
       return reply;
     },
   });

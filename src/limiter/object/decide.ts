@@ -20,7 +20,6 @@ import {
   defaultFirmMs,
   type KeyRule,
   type ReserveCall,
-  type ReserveReply,
   type SliceWanted,
 } from "../protocol.ts";
 import { decidingRule, firstEndMs, limitsUnder, rulesAt } from "./runtime-key-rules.ts";
@@ -45,7 +44,7 @@ const looksOf = (all: readonly RuledCharge[], turn: KeyTurn): CheckReply =>
 
 /** Spends every charge if all enforced policies allow theirs. A dry run then spends if its own limits allow it. */
 export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply {
-  const { keyState, nowMs } = turn;
+  const { nowMs } = turn;
   const all = ruledCharges(turn, call.charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
   // As with the blocklist, the denial changes no state and does not count towards a ban.
@@ -66,9 +65,10 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
     return withStrike(each, decision, turn);
   });
   const reply = replyOf(all, decisions, turn);
-  if (isSpent || !keyState.isSettled(nowMs) || !enforced.every(isFirmFor)) return reply;
+  const states = statesOf(turn);
+  if (isSpent || !states.every((each) => each.isSettled(nowMs)) || !enforced.every(isFirmFor)) return reply;
   const changeMs = firstChangeMs(all, turn);
-  const isProvisional = keyState.hasProvisional(nowMs);
+  const isProvisional = states.some((each) => each.hasProvisional(nowMs));
   return { ...reply, ...firmFor(isProvisional ? Math.min(changeMs, provisionalFirmMs) : changeMs) };
 }
 
@@ -102,8 +102,8 @@ const isFirmFor = (charged: RuledCharge): boolean =>
     !charged.limits.some((limit) => holdsSlots(limit) || changesByDenial(limit)));
 
 /** The decision under the ban that denies the key, or under the ban that this denial brings. */
-function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs }: KeyTurn): Decision {
-  const { charge, bannedForMs } = charged;
+function withStrike(charged: RuledCharge, decision: Decision, { nowMs }: KeyTurn): Decision {
+  const { charge, bannedForMs, keyState } = charged;
   const { policy, ban } = charge;
   const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
   return withBan(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
@@ -115,8 +115,9 @@ function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs 
  */
 export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
   // If this turn has found a mis-set clock, the slices must be corrected first.
-  turn.keyState.followClock();
-  if (turn.keyState.slices === null) return reply;
+  const states = statesOf(turn);
+  for (const each of states) each.followClock();
+  if (states.every(({ slices }) => slices === null)) return reply;
   const decisions = reply.decisions.map((decision, index) => {
     const charge = charges[index];
     return charge === undefined ? decision : withSliceWait(turn, charge, decision);
@@ -126,15 +127,37 @@ export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply:
 
 /** The state of a key, and the one instant at which a call acts on it. */
 export interface KeyTurn {
+  /** The state of the key that the call names. */
   readonly keyState: KeyState;
+  /** The states of the other keys of a tree, with their numbers of changes before the turn; null without others. */
+  others: Map<string, { readonly keyState: KeyState; readonly changes: number }> | null;
+  /** Loads the state of another key of the object. */
+  readonly load: (key: string, nowMs: number) => KeyState;
   readonly nowMs: number;
   /** The turn may set `confirmed`: the platform then holds the reply until the write is confirmed. */
   durability: Durability | undefined;
 }
 
+/** The state of a key that takes part in the turn. @param key default: the key that the call names */
+export function stateOf(turn: KeyTurn, key: string | undefined): KeyState {
+  if (key === undefined || key === turn.keyState.key) return turn.keyState;
+  const known = turn.others?.get(key)?.keyState;
+  if (known !== undefined) return known;
+  const keyState = turn.load(key, turn.nowMs);
+  turn.others ??= new Map();
+  turn.others.set(key, { keyState, changes: keyState.changes });
+  return keyState;
+}
+
+/** The states of all keys of the turn. */
+export const statesOf = ({ keyState, others }: KeyTurn): readonly KeyState[] =>
+  others === null ? [keyState] : [keyState, ...[...others.values()].map((each) => each.keyState)];
+
 /** One charge of a call with its meter, and everything that takes precedence over its limits: bans and key rules. */
 export interface RuledCharge {
   readonly charge: Charge;
+  /** The state of the key that is charged. */
+  readonly keyState: KeyState;
   /** The limits in effect: those of a key rule, or of the charge. The meter has them. */
   readonly limits: readonly Limit[];
   readonly meter: Meter;
@@ -150,8 +173,10 @@ export interface RuledCharge {
 export const ruledCharges = (turn: KeyTurn, charges: readonly Charge[]): readonly RuledCharge[] =>
   charges.map((charge) => ruledCharge(turn, charge));
 
-function ruledCharge({ keyState, nowMs }: KeyTurn, charge: Charge): RuledCharge {
-  const { policy, ban } = charge;
+function ruledCharge(turn: KeyTurn, charge: Charge): RuledCharge {
+  const { policy, ban, key } = charge;
+  const { nowMs } = turn;
+  const keyState = stateOf(turn, key);
   const rules = keyState.rulesOf(policy);
   // Most keys have no rules.
   const hasRules = rules.length > 0;
@@ -159,6 +184,7 @@ function ruledCharge({ keyState, nowMs }: KeyTurn, charge: Charge): RuledCharge 
   const bannedForMs = ban === undefined ? 0 : keyState.bannedForMs(policy, ban, nowMs);
   return {
     charge,
+    keyState,
     limits,
     meter: keyState.meterOf({ policy, limits }),
     heldUnits: keyState.heldUnits(policy),
@@ -245,8 +271,9 @@ function withBan(bannedForMs: number, decision: Decision): Decision {
 
 /** The decision with waits that suffice while slices of the policy are open. */
 function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decision {
-  const { keyState, nowMs } = turn;
-  const { policy } = charge;
+  const { nowMs } = turn;
+  const { policy, key } = charge;
+  const keyState = stateOf(turn, key);
   if (keyState.heldUnits(policy) === 0) return decision;
   const { meter: after, endsAtMs } = keyState.meterAfterSlices(policy);
   const meter = after.withLimits(keyState.limitsOf(policy));
@@ -312,40 +339,4 @@ export function lend(
   }));
   const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
   return outlivesRule ? 0 : keyState.lend({ id, units, ttlMs, parts });
-}
-
-export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
-  const { charges, id, ttlMs, isDryRun = false } = call;
-  const { keyState, nowMs } = turn;
-  const fullForMs = isReserving(turn, call) ? keyState.fullForMs(charges, isDryRun, nowMs) : 0;
-  if (fullForMs > 0) {
-    const reply = withSliceWaits(turn, charges, lookAt(turn, charges));
-    return { ...reply, isOpen: false, fullForMs };
-  }
-  const reply = decide(turn, call);
-  const { decisions, keyRules } = reply;
-  const isSpent = isAdmitted(charges, reply);
-  const parts = charges.flatMap(({ policy, cost }, index) => {
-    const isUncharged = keyRules?.[index]?.kind === "allow";
-    if (!isSpent || isUncharged || decisions[index]?.allowed !== true) return [];
-    const spentAtMs = reply.spentAtMs[index] ?? nowMs;
-    const limits = keyState.limitsOf(policy);
-    return { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
-  });
-  const isOpen = parts.length > 0;
-  if (isOpen) {
-    const expiresAtMs = Math.max(nowMs, ...reply.spentAtMs) + ttlMs;
-    const isConfirmed = call.durability === "confirmed";
-    keyState.openReservation({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, parts });
-  }
-  return { ...withSliceWaits(turn, charges, reply), isOpen, fullForMs: 0 };
-}
-
-/** Whether the call may open a reservation: no rule blocks it, and not all of its charges are allowed by rules. */
-function isReserving(turn: KeyTurn, { charges }: ReserveCall): boolean {
-  // Most keys have no rules.
-  if (!charges.some(({ policy }) => turn.keyState.rulesOf(policy).length > 0)) return true;
-  const all = ruledCharges(turn, charges);
-  const isDenied = all.some((each) => each.charge.isDryRun !== true && isBlocked(each));
-  return !isDenied && !all.every(isExempt);
 }

@@ -22,6 +22,22 @@ export class RateLimiter extends DurableObject<object> {
     return this.#limiter.decide(texts, checks);
   }
 
+  decideTree(texts: readonly string[], keys: readonly string[], checks: FlatList): FlatList {
+    return this.#limiter.decideTree(texts, keys, checks);
+  }
+
+  reserveTree(call: calls.ReserveCall): calls.ReserveReply {
+    return this.#limiter.reserveTree(call);
+  }
+
+  refundTree(call: calls.RefundCall): void {
+    this.#limiter.refundTree(call);
+  }
+
+  explainTree(call: calls.CheckCall): calls.ExplainReply {
+    return this.#limiter.explainTree(call);
+  }
+
   check(call: calls.CheckCall): calls.CheckReply {
     return this.#limiter.check(call);
   }

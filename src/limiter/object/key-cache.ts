@@ -131,9 +131,9 @@ export class WriteBehind {
     this.#write = write;
   }
 
-  /** Writes a changed key, now or within a second. */
-  note(keyState: KeyState, nowMs: number): void {
-    this.#dirty.add(keyState);
+  /** Writes changed keys together, now or within a second. */
+  note(keyStates: readonly KeyState[], nowMs: number): void {
+    for (const each of keyStates) this.#dirty.add(each);
     if (this.#cancelTimer !== null) return;
     // A clock that stepped back only delays the write.
     if (nowMs - this.#writesAtMs[0] >= gatheredMs) this.flush(nowMs);

@@ -17,15 +17,16 @@ import {
   isAdmitted,
   lend,
   lookAt,
-  reserve,
   ruledCharges,
+  stateOf,
+  statesOf,
   withSliceWaits,
 } from "./decide.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
 import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
 import { type IsolateBudget, KeyCache, WriteBehind, isolateBudget } from "./key-cache.ts";
 import { KeyStorage, type RowStorage } from "./key-storage.ts";
-import { isForgotten } from "./open-entries.ts";
+import { renew, reserve, settle } from "./reservations.ts";
 import type * as calls from "../protocol.ts";
 import { type Charge, type CheckReply, type KeyRule, mostKeyRules, type StaleRules } from "../protocol.ts";
 
@@ -49,6 +50,8 @@ export class KeyObject {
    * request. A key's row has the rules of each policy of which it stores state.
    */
   readonly #seenRules = new Map<string, PolicyRules>();
+  /** Whether states of several keys have been changed in one turn. */
+  #hasTrees = false;
 
   constructor({ storage, isolate = isolateBudget, ...clock }: Platform) {
     this.#now = clock.now;
@@ -102,7 +105,27 @@ export class KeyObject {
    * @returns one reply for each check
    */
   decide(texts: readonly string[], checks: FlatList): FlatList {
-    return answerChecks(texts, checks, (call, isLook) => (isLook ? this.look(call) : this.check(call)));
+    return answerChecks(texts, checks, this.#decideOne);
+  }
+
+  /** The same for checks of which some charge several keys. An older object lacks this method and those below. */
+  decideTree(texts: readonly string[], keys: readonly string[], checks: FlatList): FlatList {
+    return answerChecks(texts, checks, this.#decideOne, keys);
+  }
+
+  readonly #decideOne = (call: calls.CheckCall, isLook: boolean): CheckReply =>
+    isLook ? this.look(call) : this.check(call);
+
+  reserveTree(call: calls.ReserveCall): calls.ReserveReply {
+    return this.reserve(call);
+  }
+
+  refundTree(call: calls.RefundCall): void {
+    this.refund(call);
+  }
+
+  explainTree(call: calls.CheckCall): calls.ExplainReply {
+    return this.explain(call);
   }
 
   /** Returns what `check` would decide for each charge alone. Spends nothing. */
@@ -110,7 +133,7 @@ export class KeyObject {
     const turn = this.#begin({ key });
     const reply = this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
     // Only newer policy rules make a look write.
-    if (turn.durability === "confirmed") this.#write(turn);
+    if (turn.durability === "confirmed") this.#write(turn, statesOf(turn));
     this.#remember(turn);
     return reply;
   }
@@ -129,11 +152,13 @@ export class KeyObject {
   /** Gives back what a `check` spent, because another object denied the same request. */
   refund(call: calls.RefundCall): void {
     const { charges, provisionalMs = 0, hasLimitsInEffect = false } = call;
-    this.#turn(call, ({ keyState, nowMs }) => {
+    this.#turn(call, (turn) => {
+      const { nowMs } = turn;
       for (const charge of charges) {
-        const { policy, cost, spentAtMs } = charge;
+        const { policy, cost, spentAtMs, key } = charge;
         // A key rule had allowed the charge, so nothing was spent.
         if (spentAtMs === 0) continue;
+        const keyState = stateOf(turn, key);
         const rules = hasLimitsInEffect ? [] : keyState.rulesOf(policy);
         const limits = limitsUnder(rules, charge.limits);
         const meter = keyState.meterOf({ policy, limits });
@@ -194,31 +219,12 @@ export class KeyObject {
 
   /** Keeps a reservation open, and its slots held, for its ttl from now. */
   renew({ key, id }: calls.RenewCall): calls.RenewReply {
-    return this.#turn({ key }, ({ keyState, nowMs }) => ({
-      isOpen: keyState.renewReservation(id, nowMs),
-    }));
+    return this.#turn({ key }, (turn) => ({ isOpen: renew(turn, id) }));
   }
 
   /** Ends a reservation and corrects it to its actual cost. */
-  settle({ key, id, cost, costs, wantsCharges = false }: calls.SettleCall): calls.SettleReply {
-    return this.#turn({ key }, (turn) => {
-      const { keyState, nowMs } = turn;
-      const reservation = keyState.takeReservation(id, nowMs);
-      if (reservation === null) return { settled: false };
-      const { ttlMs, isConfirmed, parts } = reservation;
-      const charges: calls.SettledCharge[] = [];
-      for (const [index, charge] of parts.entries()) {
-        if (isForgotten(charge)) continue;
-        const actualCost = costs?.[index] ?? cost;
-        const meter = keyState.meterOf(charge);
-        meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
-        const { policy, spentAtMs } = charge;
-        const settledAtMs = Math.max(nowMs, meter.seenMs);
-        charges.push({ policy, cost: charge.cost, actualCost, spentAtMs, settledAtMs });
-      }
-      if (isConfirmed) turn.durability = "confirmed";
-      return wantsCharges ? { settled: true, charges } : { settled: true };
-    });
+  settle(call: calls.SettleCall): calls.SettleReply {
+    return this.#turn({ key: call.key }, (turn) => settle(turn, call));
   }
 
   forget({ key, policy }: calls.ForgetCall): void {
@@ -259,11 +265,17 @@ export class KeyObject {
 
   #turn<Reply>(call: Pick<calls.CheckCall, "key" | "durability">, act: (turn: KeyTurn) => Reply): Reply {
     const turn = this.#begin(call);
-    const { changes } = turn.keyState;
+    const { keyState } = turn;
+    const { changes } = keyState;
     const reply = act(turn);
-    turn.keyState.followClock();
+    keyState.followClock();
     // A denial changes nothing, and so writes no row.
-    if (turn.keyState.changes !== changes) this.#write(turn);
+    const changed = keyState.changes === changes ? [] : [keyState];
+    for (const [, other] of turn.others ?? []) {
+      other.keyState.followClock();
+      if (other.keyState.changes !== other.changes) changed.push(other.keyState);
+    }
+    if (changed.length > 0) this.#write(turn, changed);
     this.#remember(turn);
     return reply;
   }
@@ -271,10 +283,14 @@ export class KeyObject {
   /** Reads the clock, loads the state of a key, and ends its slices and rules. */
   #begin({ key, durability }: Pick<calls.CheckCall, "key" | "durability">): KeyTurn {
     const nowMs = this.#now();
+    return { keyState: this.#load(key, nowMs), nowMs, durability, others: null, load: this.#load };
+  }
+
+  readonly #load = (key: string, nowMs: number): KeyState => {
     const keyState = this.#cache.get(key) ?? this.#read(key) ?? new KeyState(key, nowMs);
     keyState.endOver(nowMs);
-    return { keyState, nowMs, durability };
-  }
+    return keyState;
+  };
 
   #read(key: string): KeyState | null {
     const keyState = this.#storage.read(key);
@@ -311,26 +327,36 @@ export class KeyObject {
   #staleReply(turn: KeyTurn, charges: readonly Charge[]): CheckReply | null {
     const stale = this.#newerRules(charges);
     if (stale.length > 0) return { decisions: [], spentAtMs: [], stale };
-    for (const { policy, rules } of charges) {
+    for (const { policy, key, rules } of charges) {
       if (rules === undefined) continue;
       const newest = this.#noteRules(policy, rules);
       // Without a confirmed write, a restarted object would decide calls under the older rules of its row.
-      if (turn.keyState.notePolicyRules(policy, newest, turn.nowMs)) turn.durability = "confirmed";
+      if (stateOf(turn, key).notePolicyRules(policy, newest, turn.nowMs)) turn.durability = "confirmed";
     }
     return null;
   }
 
-  #write({ keyState, nowMs, durability }: KeyTurn): void {
+  /** Writes the changed states of a turn together: no level of a tree is stored as charged without the others. */
+  #write({ nowMs, durability, others }: KeyTurn, changed: readonly KeyState[]): void {
+    this.#hasTrees ||= others !== null;
     if (durability === "confirmed") {
-      this.#writeBehind.drop(keyState);
-      this.#storage.write([keyState], nowMs, "confirmed");
-    } else if (keyState.outlastsMemory(nowMs)) {
-      this.#writeBehind.note(keyState, nowMs);
+      for (const each of changed) this.#writeBehind.drop(each);
+      this.#storage.write(changed, nowMs, "confirmed");
+      // A state in `changed` may share unwritten turns with other states of its tree.
+      if (this.#hasTrees) this.#writeBehind.flush(nowMs);
+      return;
     }
+    const lasting = changed.filter((each) => each.outlastsMemory(nowMs));
+    if (lasting.length > 0) this.#writeBehind.note(lasting, nowMs);
   }
 
-  /** Keeps the state in memory. States that are evicted for it are written, unless they are idle or already written. */
-  #remember({ keyState, nowMs }: KeyTurn): void {
+  /** Keeps the states in memory. Those that are evicted for them are written, unless they are idle or already written. */
+  #remember(turn: KeyTurn): void {
+    this.#keep(turn.keyState, turn.nowMs);
+    for (const [, other] of turn.others ?? []) this.#keep(other.keyState, turn.nowMs);
+  }
+
+  #keep(keyState: KeyState, nowMs: number): void {
     // Reads of unknown keys must not evict cached ones.
     if (keyState.stored === null && keyState.idleAtMs(nowMs) <= nowMs) {
       this.#writeBehind.drop(keyState);
@@ -341,7 +367,9 @@ export class KeyObject {
     if (evicted.length === 0) return;
     for (const each of evicted) this.#writeBehind.drop(each);
     const unwritten = evicted.filter((each) => each.isUnwritten);
-    if (unwritten.length > 0) this.#storage.write(unwritten, nowMs, "unconfirmed");
+    if (unwritten.length === 0) return;
+    this.#storage.write(unwritten, nowMs, "unconfirmed");
+    if (this.#hasTrees) this.#writeBehind.flush(nowMs);
   }
 }
 
@@ -349,19 +377,16 @@ const bytesOf = ({ snapshots }: calls.SyncReply): number => snapshots.reduce((su
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 
-function noteProvisional(
-  { keyState, nowMs }: KeyTurn,
-  { charges, provisionalMs = 0 }: calls.CheckCall,
-  reply: CheckReply,
-): void {
-  if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
+function noteProvisional(turn: KeyTurn, { charges, provisionalMs = 0 }: calls.CheckCall, reply: CheckReply): void {
+  if (provisionalMs === 0 || !isAdmitted(charges, reply)) return;
+  for (const each of statesOf(turn)) each.noteProvisional(turn.nowMs, provisionalMs);
 }
 
 const nothingOpen: calls.OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
 
 function explained(
-  { keyState, nowMs }: KeyTurn,
-  { charge: { policy }, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
+  { nowMs }: KeyTurn,
+  { charge: { policy }, keyState, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
 ): calls.ExplainedCharge {
   const policyRules = keyState.policyRules?.get(policy);
   return {

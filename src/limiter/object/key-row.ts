@@ -271,20 +271,39 @@ interface EntryForm<Entry extends OpenEntry> {
 
 const reservationForm: EntryForm<Reservation> = {
   fieldCount: 3,
-  fieldsOf: ({ ttlMs, expiresAtMs, isConfirmed, isDryRun }) => [
-    ttlMs,
-    expiresAtMs,
-    (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0),
-  ],
+  fieldsOf: ({ ttlMs, expiresAtMs, isConfirmed, isDryRun, others }) => {
+    const flags = (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0);
+    return [
+      ttlMs,
+      expiresAtMs,
+      others === undefined ? flags : [flags, ...others.flatMap(({ key, count }) => [key, count])],
+    ];
+  },
   partFieldsOf: ({ cost, spentAtMs, heldAtMs }) => [cost, spentAtMs, ...(heldAtMs === spentAtMs ? [] : [heldAtMs])],
-  entryFrom(id, [ttlMs, expiresAtMs, flags], parts) {
+  entryFrom(id, [ttlMs, expiresAtMs, written], parts) {
     if (!isCount(ttlMs) || !isCount(expiresAtMs)) return null;
+    const [flags, ...others]: unknown[] = Array.isArray(written) ? written : [written];
     const isConfirmed = flags === 1 || flags === 3;
-    return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, parts };
+    return {
+      id,
+      ttlMs,
+      expiresAtMs,
+      isConfirmed,
+      isDryRun: flags === 2 || flags === 3,
+      parts,
+      ...(Array.isArray(written) && { others: othersFrom(others) }),
+    };
   },
   partFrom: (part, [cost, spentAtMs, heldAtMs = spentAtMs]) =>
     isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs) ? { ...part, cost, spentAtMs, heldAtMs } : null,
 };
+
+/** Reads `[key, count, key, count, …]`. */
+const othersFrom = (values: readonly unknown[]): NonNullable<Reservation["others"]> =>
+  values.flatMap((key, index) => {
+    const count = values[index + 1];
+    return index % 2 === 0 && typeof key === "string" && isCount(count) ? [{ key, count }] : [];
+  });
 
 const sliceForm: EntryForm<OpenSlice> = {
   fieldCount: 2,

@@ -67,6 +67,11 @@ export interface Reservation extends OpenEntry {
   /** Whether only dry-run policies have something to correct. Such a reservation ends early when others need room. */
   readonly isDryRun: boolean;
   readonly parts: readonly ReservedCharge[];
+  /**
+   * For the reservation of a tree: the other keys that have a reservation under this id, with the number of its parts. Only the
+   * root's names them; in the others the list is empty. Default: no tree.
+   */
+  readonly others?: readonly { readonly key: string; readonly count: number }[];
 }
 
 export interface ReservedCharge extends OpenPart {
@@ -195,7 +200,8 @@ export class Reservations extends OpenEntries<Reservation> {
   #replaceCharges(change: (charge: ReservedCharge) => ReservedCharge, clockMs = Number.POSITIVE_INFINITY): void {
     this.replace((reservation) => {
       const parts = reservation.parts.map(change);
-      if (parts.every(isForgotten)) return null;
+      // In a tree, `settle` must find how many charges each key had.
+      if (reservation.others === undefined && parts.every(isForgotten)) return null;
       const expiresAtMs = Math.min(reservation.expiresAtMs, clockMs + reservation.ttlMs);
       return { ...reservation, parts, expiresAtMs };
     });

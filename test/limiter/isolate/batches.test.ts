@@ -15,7 +15,7 @@ beforeEach(() => void (work = []));
 
 const batch = async (isolate: TestIsolate, ...spends: readonly Spend[]): Promise<Outcome[]> => {
   const results = await isolate.client.admitEach(
-    spends,
+    spends.map((spend) => [spend]),
     scopeOf((each) => void work.push(each)),
   );
   return results.flatMap(({ outcomes }) => outcomes);

@@ -95,11 +95,11 @@ describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
 
   it(`a reservation follows the failure mode and has no id while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, scopeOf(waitUntil));
+    const reserving = () => client.reserve([spendOf(policyWith("local"))], 1_000, scopeOf(waitUntil));
     for (const allowed of [true, true, false]) {
       // oxlint-disable-next-line no-await-in-loop
-      const [{ outcome, address }] = await quietly(reserving);
-      expect([outcome.kind, admits(outcome), address]).toEqual(["local", allowed, null]);
+      const [{ outcomes, address }] = await quietly(reserving);
+      expect([outcomes.map(({ kind }) => kind), outcomes.every(admits), address]).toEqual([["local"], allowed, null]);
     }
     const address = newAddress("k", policyWith("local").objects);
     if (fault === faults.hangs) return;
@@ -220,7 +220,7 @@ describe("an object that failed", () => {
       await client.admit([spend], scopeOf(waitUntil));
       await client.admit([spend], scopeOf(waitUntil));
       await client.look(spend, scopeOf());
-      await client.reserve(spend, 1_000, scopeOf(waitUntil));
+      await client.reserve([spend], 1_000, scopeOf(waitUntil));
     });
     expect(calls).toBe(1);
     expect(events.match(/"event":"object-silent"/g)).toHaveLength(4);
@@ -296,7 +296,7 @@ describe("an answer after the deadline", () => {
       const client = new LimiterClient(objects);
       await quietly(() =>
         client.reserve(
-          spendOf(policy),
+          [spendOf(policy)],
           60_000,
           scopeOf((work) => void late.push(work)),
         ),

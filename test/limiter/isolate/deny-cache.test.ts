@@ -176,7 +176,12 @@ describe("a cached denial", () => {
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
-      (await client.admitEach(spends, scopeOf(waitUntil))).map(({ isRefused }) => !isRefused);
+      (
+        await client.admitEach(
+          spends.map((spend) => [spend]),
+          scopeOf(waitUntil),
+        )
+      ).map(({ isRefused }) => !isRefused);
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
     expect(await allowed(three, three)).toEqual([false, false]);
     expect(callNames).toEqual(["decide"]);
@@ -215,7 +220,7 @@ describe("a denial that is not cached", () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const two = spendOf({}, 2);
-    const { address } = await client.reserve(two, 60_000, scopeOf(waitUntil));
+    const { address } = await client.reserve([two], 60_000, scopeOf(waitUntil));
     await admit(client, two);
     await admit(client, two);
     expect(callNames).toEqual(["reserve", "decide", "decide"]);

@@ -322,7 +322,7 @@ describe("an allowed check of a batch", () => {
     const isolate = new TestIsolate();
     const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
     const each = async (spend: Spend): Promise<unknown> => {
-      const [result] = await isolate.client.admitEach([spend], scopeOf());
+      const [result] = await isolate.client.admitEach([[spend]], scopeOf());
       const [outcome] = result?.outcomes ?? [];
       return outcome?.decision?.limits[0]?.remaining;
     };

@@ -149,9 +149,9 @@ describe("a key rule under strict consistency", () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ strategy: "concurrency", limits: "1/hour" });
     setRules(isolate, [allow]);
-    const results = [1, 2].map(() => isolate.client.reserve(spend, 60_000, scopeOf()));
-    for (const { outcome, address, fullForMs } of await Promise.all(results)) {
-      expect([resultOf(outcome), address, fullForMs]).toEqual([["decided", true, 1, "allow"], null, 0]);
+    const results = [1, 2].map(() => isolate.client.reserve([spend], 60_000, scopeOf()));
+    for (const { outcomes, address, fullForMs } of await Promise.all(results)) {
+      expect([...outcomes.map(resultOf), address, fullForMs]).toEqual([["decided", true, 1, "allow"], null, 0]);
     }
   });
 
@@ -159,7 +159,7 @@ describe("a key rule under strict consistency", () => {
     const isolate = new TestIsolate();
     setRules(isolate, [block]);
     const other = spendOf({ name: "q" });
-    const results = await isolate.client.admitEach([spendOf(), other], scopeOf());
+    const results = await isolate.client.admitEach([[spendOf()], [other]], scopeOf());
     expect(results.flatMap(({ outcomes }) => outcomes.map(resultOf))).toEqual([
       ["decided", false, 2, "block"],
       ["decided", true, 1],

@@ -177,7 +177,7 @@ describe("a stale call", () => {
     requireRules(isolate, "p", 2);
     const { address } = await keeper.decide((scope) => {
       const spend = keyed(under(strict, keeper.version), "k", 3);
-      return isolate.client.reserve(spend, 60_000, scope);
+      return isolate.client.reserve([spend], 60_000, scope);
     });
     await keeper.afterAnswers();
     expect(isolate.callNames()).toEqual(["reserve", "reserve"]);
@@ -202,7 +202,10 @@ describe("a stale call", () => {
       const spends = [keyed(under(one, keeper.version)), keyed(under(two, keeper.version), "l")].filter(
         ({ policy }) => !decided.has(policy.name),
       );
-      const results = await isolate.client.admitEach(spends, scope);
+      const results = await isolate.client.admitEach(
+        spends.map((spend) => [spend]),
+        scope,
+      );
       for (const { isStale, outcomes } of results) {
         for (const outcome of isStale ? [] : outcomes) decided.set(outcome.policy.name, outcome);
       }

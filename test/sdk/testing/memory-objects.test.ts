@@ -74,6 +74,10 @@ it("an object in memory has every method of the platform's class", () => {
   type Method = Exclude<keyof RateLimiter, keyof DurableObject | `__${string}`>;
   const methods: Readonly<Record<Method, true>> = {
     decide: true,
+    decideTree: true,
+    reserveTree: true,
+    refundTree: true,
+    explainTree: true,
     check: true,
     lease: true,
     giveBackSlices: true,

@@ -159,7 +159,12 @@ class Simulation {
     let outcomes: readonly Outcome[];
     let isRefused = false;
     if (planned.kind === "batch")
-      outcomes = (await client.admitEach(spends(), scopeOf(waitUntil))).flatMap((result) => result.outcomes);
+      outcomes = (
+        await client.admitEach(
+          spends().map((spend) => [spend]),
+          scopeOf(waitUntil),
+        )
+      ).flatMap((result) => result.outcomes);
     else if (planned.kind === "look") {
       outcomes = await decideByNewestRules(isolate, waitUntil, (scope) =>
         Promise.all(
