@@ -18,7 +18,7 @@ export interface Ancestor {
   readonly match: Match;
 }
 
-/** What a child takes from its parent. */
+/** The fields of a parent that its children share. */
 export interface Parent {
   readonly name: string;
   readonly key: readonly KeyPart[];

@@ -65,8 +65,9 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
     return withStrike(each, decision, turn);
   });
   const reply = replyOf(all, decisions, turn);
+  if (isSpent || !enforced.every(isFirmFor)) return reply;
   const states = statesOf(turn);
-  if (isSpent || !states.every((each) => each.isSettled(nowMs)) || !enforced.every(isFirmFor)) return reply;
+  if (!states.every((each) => each.isSettled(nowMs))) return reply;
   const changeMs = firstChangeMs(all, turn);
   const isProvisional = states.some((each) => each.hasProvisional(nowMs));
   return { ...reply, ...firmFor(isProvisional ? Math.min(changeMs, provisionalFirmMs) : changeMs) };
@@ -115,9 +116,10 @@ function withStrike(charged: RuledCharge, decision: Decision, { nowMs }: KeyTurn
  */
 export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
   // If this turn has found a mis-set clock, the slices must be corrected first.
-  const states = statesOf(turn);
-  for (const each of states) each.followClock();
-  if (states.every(({ slices }) => slices === null)) return reply;
+  turn.keyState.followClock();
+  if (turn.others !== null) for (const each of statesOf(turn)) each.followClock();
+  // Only keys of a single level have slices: trees are strict.
+  if (turn.keyState.slices === null) return reply;
   const decisions = reply.decisions.map((decision, index) => {
     const charge = charges[index];
     return charge === undefined ? decision : withSliceWait(turn, charge, decision);
