@@ -6,11 +6,12 @@ import { policyWithRules } from "../../src/policy/read-runtime-rules.ts";
 import type { PolicyRule } from "../../src/policy/runtime-rules.ts";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 
-function describedParts(fields: object, rules: readonly PolicyRule[] = []) {
+/** The parts of the last of these policies. */
+function describedParts(fields: object, rules: readonly PolicyRule[] = [], earlier: readonly object[] = []) {
   const written = { name: "api", limits: "5/minute", ...fields };
-  const variables = { KEY_SECRET: "s", JWT_JWKS_URL: "https://id.example.com/keys", POLICIES: [written] };
+  const variables = { KEY_SECRET: "s", JWT_JWKS_URL: "https://id.example.com/keys", POLICIES: [...earlier, written] };
   const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
-  const [policy] = parseConfig(variables).policies;
+  const policy = parseConfig(variables).policies.at(-1);
   warnings.mockRestore();
   if (policy === undefined) throw new Error("expected a policy");
   const state = { epoch: 7, version: rules.length, text: JSON.stringify(rules) };
@@ -185,6 +186,29 @@ describe("the sentences of a policy", () => {
   ])("a limit with the fields %j is described as: %s", (fields, text) => {
     const limit = { limit: 5, window: "1m", ...Object(fields) };
     expect(textOf("limits", { limits: [limit] })).toContain(text);
+  });
+
+  it("the sentences of a policy within others name them, and concern only its own missing parts", () => {
+    const [org, team] = [
+      { name: "org", key: "jwt:org", limits: "50/minute", objects: "per-key", jurisdiction: "eu" },
+      { name: "team", within: "org", key: "jwt:team", limits: "20/minute" },
+    ];
+    const described = new Map(
+      describedParts({ within: "team", key: "jwt:sub" }, [], [org, team]).map(({ part, sentences }) => [
+        part,
+        sentences.join(" "),
+      ]),
+    );
+    expect(described.get("match")).toBe(
+      "The policy applies to all requests, if org and team apply too. " +
+        "If several policies apply to a request, all of them must allow it. " +
+        "The policy is within org and team: a request is charged to all of them or to none.",
+    );
+    expect(described.get("key")).toBe(
+      "Each combination of verified token claim org, verified token claim team and verified token claim sub is a key with a count of its own.",
+    );
+    expect(described.get("missing-key")).toBe("A request without jwt:sub shares one key with all others that lack it.");
+    expect(described.get("object")).toContain("Each key of org has a Durable Object in the jurisdiction eu.");
   });
 
   it("several limits are described with their names, and costs other than 1 in units", () => {

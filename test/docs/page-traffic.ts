@@ -119,7 +119,11 @@ export function pageTraffic(): PageTraffic {
     send,
     check,
     look,
-    remaining: async (policy, key) => (await look(policy, key)).limits[0]?.remaining,
+    remaining: async (policy, key) => {
+      const { limits } = await look(policy, key);
+      // A look at a level of a tree also has the limits of its ancestors.
+      return (limits.find(({ name }) => name === policy) ?? limits[0])?.remaining;
+    },
   };
 }
 

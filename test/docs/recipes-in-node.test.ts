@@ -63,12 +63,12 @@ describe("an organisation and each of its users in a Hono app", () => {
       const { status, headers } = await app.request("/api/x", { headers: { "X-Org": "acme", "X-User": user } }, env);
       return `${status} ${headers.get("RateLimit")?.replaceAll(/;t=\d+/g, "") ?? ""}`;
     };
-    expect(await left("ann")).toBe('200 "user";r=99, "organisation";r=999');
+    expect(await left("ann")).toBe('200 "organisation";r=999, "user";r=99');
     // oxlint-disable-next-line no-await-in-loop
     for (let sent = 1; sent < 100; sent++) await left("ann");
     expect(await left("ann")).toMatch(/^429 "user";r=0/);
     // The denied request of ann is not charged to the organisation.
-    expect(await left("bob")).toBe('200 "user";r=99, "organisation";r=899');
+    expect(await left("bob")).toBe('200 "organisation";r=899, "user";r=99');
   });
 });
 

@@ -6,6 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { type JsonSchema, toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
+import { rootFields } from "../../src/policy/within.ts";
 import { strategies, writtenLimit, writtenLimits } from "../../src/strategies/index.ts";
 import { writtenPolicy } from "./written-policy.ts";
 import { writtenContinuation, writtenVariables } from "./written-variables.ts";
@@ -202,6 +203,7 @@ const policyRules: Schema = {
   dependencies: {
     shards: beside("objects", "sharded"),
     syncEvery: beside("consistency", "eventual"),
+    within: { properties: Object.fromEntries(rootFields.map((name) => [name, false])) },
   },
 };
 
