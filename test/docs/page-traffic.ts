@@ -30,6 +30,7 @@ export interface CheckedDecision {
   readonly allowed: boolean;
   readonly violated: readonly string[];
   readonly limits: readonly {
+    readonly name: string;
     readonly windowMs: number;
     readonly remaining: number;
     readonly resetAfterMs: number;
