@@ -271,10 +271,7 @@ export class KeyObject {
     keyState.followClock();
     // A denial changes nothing, and so writes no row.
     const changed = keyState.changes === changes ? [] : [keyState];
-    for (const [, other] of turn.others ?? []) {
-      other.keyState.followClock();
-      if (other.keyState.changes !== other.changes) changed.push(other.keyState);
-    }
+    if (turn.others !== null) changed.push(...changedOthers(turn.others));
     if (changed.length > 0) this.#write(turn, changed);
     this.#remember(turn);
     return reply;
@@ -353,7 +350,8 @@ export class KeyObject {
   /** Keeps the states in memory. Those that are evicted for them are written, unless they are idle or already written. */
   #remember(turn: KeyTurn): void {
     this.#keep(turn.keyState, turn.nowMs);
-    for (const [, other] of turn.others ?? []) this.#keep(other.keyState, turn.nowMs);
+    if (turn.others === null) return;
+    for (const other of turn.others.values()) this.#keep(other.keyState, turn.nowMs);
   }
 
   #keep(keyState: KeyState, nowMs: number): void {
@@ -374,6 +372,13 @@ export class KeyObject {
 }
 
 const bytesOf = ({ snapshots }: calls.SyncReply): number => snapshots.reduce((sum, { length }) => sum + length, 0);
+
+/** The other states that the turn has changed, after they have followed the clock. */
+const changedOthers = (others: NonNullable<KeyTurn["others"]>): KeyState[] =>
+  [...others.values()].flatMap(({ keyState, changes }) => {
+    keyState.followClock();
+    return keyState.changes === changes ? [] : keyState;
+  });
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 
