@@ -18,7 +18,9 @@ import {
   type CheckCall,
   type CheckReply,
   defaultFirmMs,
+  type ExplainedCharge,
   type KeyRule,
+  type OpenUnits,
   type ReserveCall,
   type SliceWanted,
 } from "../protocol.ts";
@@ -341,4 +343,31 @@ export function lend(
   }));
   const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
   return outlivesRule ? 0 : keyState.lend({ id, units, ttlMs, parts });
+}
+
+/** Notes that a later object may still give back what this turn spends. */
+export function noteProvisional(turn: KeyTurn, { charges, provisionalMs = 0 }: CheckCall, reply: CheckReply): void {
+  if (provisionalMs === 0 || !isAdmitted(charges, reply)) return;
+  for (const each of statesOf(turn)) each.noteProvisional(turn.nowMs, provisionalMs);
+}
+
+const nothingOpen: OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
+
+/** Everything that decides a charge. */
+export function explained(
+  { nowMs }: KeyTurn,
+  { charge: { policy }, keyState, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
+): ExplainedCharge {
+  const policyRules = keyState.policyRules?.get(policy);
+  return {
+    policy,
+    limits,
+    accounts: meter.account(nowMs, heldUnits),
+    bannedForMs,
+    keyRules: rules,
+    keyRulesVersion: keyState.rulesVersionOf(policy),
+    policyRulesVersion: policyRules === undefined ? null : { epoch: policyRules.epoch, version: policyRules.version },
+    slices: keyState.slices?.openOf(policy) ?? nothingOpen,
+    reservations: keyState.reservations?.openOf(policy, nowMs) ?? nothingOpen,
+  };
 }

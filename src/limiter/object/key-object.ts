@@ -12,11 +12,11 @@ import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
 import {
   type KeyTurn,
-  type RuledCharge,
   decide,
-  isAdmitted,
+  explained,
   lend,
   lookAt,
+  noteProvisional,
   ruledCharges,
   stateOf,
   statesOf,
@@ -381,28 +381,3 @@ const changedOthers = (others: NonNullable<KeyTurn["others"]>): KeyState[] =>
   });
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
-
-function noteProvisional(turn: KeyTurn, { charges, provisionalMs = 0 }: calls.CheckCall, reply: CheckReply): void {
-  if (provisionalMs === 0 || !isAdmitted(charges, reply)) return;
-  for (const each of statesOf(turn)) each.noteProvisional(turn.nowMs, provisionalMs);
-}
-
-const nothingOpen: calls.OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
-
-function explained(
-  { nowMs }: KeyTurn,
-  { charge: { policy }, keyState, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
-): calls.ExplainedCharge {
-  const policyRules = keyState.policyRules?.get(policy);
-  return {
-    policy,
-    limits,
-    accounts: meter.account(nowMs, heldUnits),
-    bannedForMs,
-    keyRules: rules,
-    keyRulesVersion: keyState.rulesVersionOf(policy),
-    policyRulesVersion: policyRules === undefined ? null : { epoch: policyRules.epoch, version: policyRules.version },
-    slices: keyState.slices?.openOf(policy) ?? nothingOpen,
-    reservations: keyState.reservations?.openOf(policy, nowMs) ?? nothingOpen,
-  };
-}
