@@ -100,6 +100,9 @@ describe("the key of a child", () => {
     if (page?.kind !== "charge" || reader?.kind !== "charge") throw new Error("not charged");
     expect(page.values).toEqual(["/users/Alice"]);
     expect(reader.values).toEqual(["/users/Alice", address]);
+    const deny = [["/USERS/Alice", address]];
+    const denying = treeOf({ ...written[0] }, { ...written[1], match: {}, deny }).last;
+    expect(resolveKey(denying, request, {}).kind).toBe("blocked");
     const { last } = treeOf(...written);
     expect(resolveCallerKey(last, ["/Users/Alice", "203.0.113.7"])?.values).toEqual(reader.values);
     expect(unmatchedText({ kind: "path" }, last, "/pages/1")).toMatch(/match\.path \("\/users\/:id"\)/);
@@ -123,6 +126,10 @@ describe("the key of a child", () => {
     const { named } = resolveKey(policy, request, {});
     expect(named).toEqual(["a, b", "a", "b"].map((value) => [value, "t"]));
     expect(named?.map((values) => rootKeyOf(policy, values)?.values)).toEqual([["a, b"], ["a"], ["b"]]);
+    // While the root is off, requests without its part are charged to one key, which may be banned.
+    const denying = treeOf({ ...org, key: "header:x-org", onMissingKey: "deny" }, byHeader).last;
+    const twice = requestTo("/", { headers: { "X-Team": "t, u" } });
+    expect(resolveKey(denying, twice, {}).named).toEqual(["t, u", "t", "u"].map((value) => [null, value]));
   });
 
   it("each level may have a function of its own as its key", () => {

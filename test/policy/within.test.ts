@@ -155,7 +155,7 @@ describe("a child that can never deny", () => {
     ["500/minute", { limit: 600, window: "1m", strategy: "token-bucket", burst: 20 }, false],
     // Requests in flight are not compared with requests per window.
     [{ limit: 5, window: "1m", strategy: "concurrency" }, "600/minute", false],
-    [{ limit: 5, window: "1m", strategy: "concurrency" }, { limit: 6, window: "10s", strategy: "concurrency" }, true],
+    [{ limit: 5, window: "10s", strategy: "concurrency" }, { limit: 6, window: "1m", strategy: "concurrency" }, true],
     ["500/minute", { limit: 600, window: "1m", strategy: "leaky-bucket" }, false],
   ])("with %j on the root, the limit %j of a child gives a warning: %s", (limits, own, isWarned) => {
     const warnings = warningsOf({ ...root, limits }, { ...team, limits: own });
@@ -177,6 +177,20 @@ describe("a child that can never deny", () => {
     { overrides: [{ key: "acme", limits: "9000/minute" }] },
   ])("a root with %j may allow what the child denies, so there is no warning", (fields) => {
     expect(warningsOf({ ...org, limits: "5/minute", ...fields }, team)).toEqual([]);
+  });
+
+  it("only policies whose keys are in the same object share the rows of a key", () => {
+    const limits = ["1d", "2d"].map((window) => ({ limit: 90_000, window, strategy: "sliding-log" }));
+    const [first, second] = ["first", "second"].map((name) => ({ ...team, name, limits }));
+    const alone = { name: "alone", key: ["jwt:org", "jwt:team"], limits };
+    const warned = (...written: readonly (Fields | undefined)[]): readonly string[] =>
+      warningsOf({ ...org, limits: "100000/minute" }, ...written.map((each) => each ?? {})).filter((line) =>
+        line.includes("share the key"),
+      );
+    expect(warned(first, alone)).toEqual([]);
+    expect(warned(first, second)).toEqual([
+      expect.stringMatching(/^POLICIES: the policies "first", "second" share the key jwt:org, jwt:team,/),
+    ]);
   });
 
   it("a key of a child that callers can invent gives no warning, because the root bounds it", () => {
