@@ -102,12 +102,12 @@ export function resolveKey(
     return { kind: "missing-key", policy, source: missingKeySource, missing: names, named };
   }
   if (isComplete) return { ...own, named };
-  const result = missingResult(policy, values, () => compiled.addressValue(request, claims));
+  const result = missingKeyResult(policy, values, () => compiled.addressValue(request, claims));
   return result === null ? { ...own, named } : { policy: charged, source, ...result, named };
 }
 
 /** The result for a request that lacks a part, by the first level that lacks one and does not share a key. Null for "shared". */
-function missingResult(policy: Policy, values: readonly KeyValue[], addressOf: () => KeyValue) {
+export function missingKeyResult(policy: Policy, values: readonly KeyValue[], addressOf: () => KeyValue) {
   const { levels, addressedKey } = compiledPolicy(policy);
   const missingIn = levels.map(({ from, to }) => missingParts(policy.key.slice(from, to), values.slice(from, to)));
   for (const [index, { onMissingKey, isOwn }] of levels.entries()) {

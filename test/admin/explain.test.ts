@@ -4,7 +4,7 @@ import type { PolicyRule } from "../../src/policy/runtime-rules.ts";
 import type { StepName } from "../../src/admin/wire.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
-import { callerAddress, decidingStep, ExplainedPolicy, idOf, later, outcomeOf } from "./explained-policy.ts";
+import { callerAddress, decidingStep, ExplainedPolicy, idOf, idOfUser, later, outcomeOf } from "./explained-policy.ts";
 
 const otherAddress = "203.0.113.1";
 
@@ -251,6 +251,28 @@ describe("a key with a missing part", () => {
     const attributes = new Map([["ip", [otherAddress]]]);
     const { id } = await login.explain({ key: [null], attributes });
     expect(id).toBe(await idOf(otherAddress));
+  });
+
+  const within = { within: "org", key: "header:x-user" };
+  const org = { name: "org", key: "header:x-org", limits: "9/minute" };
+
+  it("onMissingKey = ip of a root puts the address in place of its part in the explained key of a child", async () => {
+    const login = new ExplainedPolicy(within, [], [{ ...org, onMissingKey: "ip" }]);
+    const attributes = new Map([["ip", [otherAddress]]]);
+    const explained = await login.explain({ key: [null, "ann"], attributes });
+    expect(explained.id).toBe(await idOfUser(otherAddress, "ann"));
+    expect([decidingStep(explained), explained.allowed, explained.reason]).toEqual([
+      ["configured-limits"],
+      true,
+      "limit",
+    ]);
+  });
+
+  it("onMissingKey = skip of a root allows a request without its part before onMissingKey = deny of a child", async () => {
+    const login = new ExplainedPolicy({ ...within, onMissingKey: "deny" }, [], [{ ...org, onMissingKey: "skip" }]);
+    const explained = await login.explain({ key: [null, null] });
+    expect([decidingStep(explained), explained.allowed, explained.reason]).toEqual([["missing-key"], true, "allow"]);
+    expect((await login.explain({ key: ["acme", null] })).reason).toBe("deny");
   });
 
   it.each([

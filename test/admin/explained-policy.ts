@@ -18,6 +18,10 @@ const partitions = new PartitionKeys(hmacWith("the tests' secret"));
 /** The id of the key of an address. */
 export const idOf = async (address: string): Promise<string> => partitions.partitionKey([{ kind: "ip" }], [address]);
 
+/** The id of the key of an address and of a header `x-user`. */
+export const idOfUser = async (address: string, user: string): Promise<string> =>
+  partitions.partitionKey([{ kind: "ip" }, { kind: "header", name: "x-user" }], [address, user]);
+
 /** The expiry of a rule, as an offset from the start of the test. */
 export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
 
@@ -28,10 +32,11 @@ export class ExplainedPolicy {
   /** The rules of the control plane; null when it does not answer. */
   known: KnownRules | null = null;
 
-  constructor(fields: object = {}, rules: readonly PolicyRule[] = []) {
+  /** @param earlier the policies before it, within which it may be */
+  constructor(fields: object = {}, rules: readonly PolicyRule[] = [], earlier: readonly object[] = []) {
     const policy = { name: "login", limits: "5/minute", strategy: "fixed-window", ...fields };
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
-    const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+    const read = parseConfig({ KEY_SECRET: "s", POLICIES: [...earlier, policy] }).policies.at(-1);
     warnings.mockRestore();
     if (read === undefined) throw new Error("expected a policy");
     const state = { epoch: 7, version: rules.length, text: JSON.stringify(rules) };

@@ -8,7 +8,7 @@ import type { Policy } from "../../policy/policy.ts";
 import {
   type CallerAttributes,
   contradictedPart,
-  missingParts,
+  missingKeyResult,
   noAttributes,
   callerSubject,
   rootKeyOf,
@@ -130,24 +130,25 @@ async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionK
   if (id !== undefined && policy.ancestors.length > 0) {
     return { kind: "fields-invalid", errors: [{ field: "id", accepted: "no id of a policy with within; use key" }] };
   }
-  if (id !== undefined) return { id, policy, subject: null, hasMissingPart: false, isMissing: () => true };
+  if (id !== undefined) return { id, policy, subject: null, missing: null, isMissing: () => true };
   const values = callerKeyValues(policy, key);
   if (values === null) return invalidKey(policy);
   const contradicted = contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const subject = callerSubject(policy, key, values, attributes);
-  const hasMissingPart = missingParts(policy.key, values).length > 0;
-  const isByAddress = hasMissingPart && policy.onMissingKey === "ip";
-  const root = rootKeyOf(policy, values);
+  const result = missingKeyResult(policy, values, () => addressIn(attributes, policy));
+  const whole = { parts: policy.key, values, root: rootKeyOf(policy, values) };
+  const { partitionKey, ...root } = await partitions.spendKeys(
+    result?.kind === "charge" ? { root: null, ...result } : whole,
+    tenant,
+  );
   const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
   return {
-    id: isByAddress
-      ? await partitions.partitionKey([{ kind: "ip" }], [addressIn(attributes, policy)], tenant)
-      : await partitions.partitionKey(policy.key, values, tenant),
-    ...(root !== null && { rootKey: await partitions.partitionKey(root.parts, root.values, tenant) }),
+    id: partitionKey,
+    ...root,
     policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
     subject,
-    hasMissingPart,
+    missing: result?.kind === "charge" ? null : (result?.kind ?? null),
     isMissing: (part) => !stated.has(partName(part)),
   };
 }
@@ -201,7 +202,7 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
     hasObjectAnswered: reply !== null,
     onError: policy.onError,
     consistency: policy.consistency.kind,
-    ...outcomeUnder(deciding.step, policy, object),
+    ...outcomeUnder(deciding.step, key, object),
     nextChangeInMs: nextChangeOf(deciding, policy, outcome, rules),
     bannedForMs: charge?.bannedForMs ?? 0,
     steps,
@@ -225,14 +226,14 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
 type Decided = Pick<Explanation, "allowed" | "reason" | "retryAfterMs">;
 
 /** The outcome by the step that decides. A dry run denies nothing. */
-function outcomeUnder(step: StepName, policy: Policy, object: ObjectView): Decided {
-  const decided = decidedBy(step, policy, object);
+function outcomeUnder(step: StepName, { policy, missing }: ExplainedKey, object: ObjectView): Decided {
+  const decided = decidedBy(step, missing, object);
   return policy.isDryRun && !decided.allowed ? allowed("dry-run") : decided;
 }
 
 const allowed = (reason: Explanation["reason"]): Decided => ({ allowed: true, reason, retryAfterMs: 0 });
 
-function decidedBy(step: StepName, { onMissingKey }: Policy, { outcome, reply }: ObjectView): Decided {
+function decidedBy(step: StepName, missing: ExplainedKey["missing"], { outcome, reply }: ObjectView): Decided {
   const { effect } = stepsByName[step];
   if (effect === "off") return allowed("off");
   if (effect === "usage") {
@@ -240,7 +241,7 @@ function decidedBy(step: StepName, { onMissingKey }: Policy, { outcome, reply }:
     if (allows(outcome)) return allowed(reason ?? "limit");
     return { allowed: false, reason: reason ?? denialReason([outcome]), retryAfterMs: waitOf(outcome) };
   }
-  return effect === "deny" || (effect === "missing-key" && onMissingKey === "deny")
+  return effect === "deny" || (effect === "missing-key" && missing === "missing-key")
     ? { allowed: false, reason: "deny", retryAfterMs: null }
     : allowed("allow");
 }

@@ -11,7 +11,8 @@ export interface StepFacts {
   readonly policy: Policy;
   /** Null when only the id of the key is known. */
   readonly subject: Subject | null;
-  readonly hasMissingPart: boolean;
+  /** The result for a key that lacks a part; null if the key is charged. */
+  readonly missing: "exempt" | "missing-key" | null;
   /** Whether the request to explain does not state a part, so that entries cannot be compared with that part. */
   readonly isMissing: (part: KeyPart) => boolean;
   /** Null when the object of the key did not answer. */
@@ -69,8 +70,7 @@ export const stepsByName: Readonly<Record<StepName, Step>> = {
     title: "A part of the key is missing",
     cause: "a part of the key is missing, and onMissingKey applies",
     effect: "missing-key",
-    result: ({ policy: { onMissingKey }, hasMissingPart }) =>
-      hasMissingPart && (onMissingKey === "deny" || onMissingKey === "skip") ? matchOf(null) : noMatch,
+    result: ({ missing }) => (missing === null ? noMatch : matchOf(null)),
   },
   ban: {
     title: "Ban after repeated denials",
