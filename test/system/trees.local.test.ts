@@ -41,9 +41,7 @@ async function check(key: readonly string[], cost: number, isLook = false): Prom
         headers,
         body: JSON.stringify({ policy: "user", key, cost }),
       });
-  // The response is compared as a whole below.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return (await response.json()) as Answer;
+  return response.json<Answer>();
 }
 
 it("no level admits a unit too many, none is charged without the others, and no denial would have fitted at the end", async () => {
