@@ -39,6 +39,11 @@ export {
   writtenDuration,
 } from "./notation.ts";
 export { longestTtlMs, mostReserved, shortestTtlMs } from "./open-reservations.ts";
+export { type Guarantee, type Room, shareProblem, Shares } from "./shares.ts";
 export { attachSegments, detachSegments } from "./snapshot.ts";
 export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
+export { createTree, type Tree } from "./tree.ts";
+export type { LevelDecision, TreeDecision, TreeRequest, TreeSpend } from "./tree-request.ts";
+export type { TreeClass, TreeLevel } from "./tree-levels.ts";
+export type { TreeRow } from "./tree-nodes.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";
