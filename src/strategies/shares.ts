@@ -163,7 +163,7 @@ export class Shares {
     );
   }
 
-  /** What `roomOf` would return after `touch`. Changes nothing, and visits every active child. */
+  /** Returns what `roomOf` would return after `touch`. Changes nothing, and visits every active child. */
   look(key: string | null, weight: number, free: number, nowMs: number): Room {
     const atMs = this.#correctedMs(nowMs);
     const isMisset = atMs < this.seenMs;
@@ -295,11 +295,11 @@ export class Shares {
     child.used = limit.capacity - limit.remaining;
     child.dueMs = limit.replenishAfterMs === 0 ? Number.POSITIVE_INFINITY : atMs + limit.replenishAfterMs;
     if (child.dueMs !== Number.POSITIVE_INFINITY) this.#due.add(child.dueMs, child);
-    if (!this.#isStale) this.#sum(child);
+    if (!this.#isStale) this.#sum(child, this.#guaranteeOf(child.weight, this.#totalWeight));
   }
 
-  #sum(child: Child): void {
-    const withheld = Math.max(0, this.#guaranteeOf(child.weight, this.#totalWeight) - child.used);
+  #sum(child: Child, guarantee: number): void {
+    const withheld = Math.max(0, guarantee - child.used);
     this.#withheld += withheld - child.withheld;
     child.withheld = withheld;
   }
@@ -313,7 +313,14 @@ export class Shares {
   #resum(): void {
     if (!this.#isStale) return;
     this.#isStale = false;
-    for (const child of this.#active) this.#sum(child);
+    let [weight, guarantee] = [0, 0];
+    for (const child of this.#active) {
+      if (child.weight !== weight) {
+        weight = child.weight;
+        guarantee = this.#guaranteeOf(weight, this.#totalWeight);
+      }
+      this.#sum(child, guarantee);
+    }
   }
 
   #deactivate(child: Child): void {
@@ -372,8 +379,10 @@ function roomFrom(free: number, withheld: number, guaranteed: number, used: numb
  * after the parent's spend.
  */
 export function openedAtMs(parent: LimitsMeter, index: number, nowMs: number): number | null {
+  const { strategy = "", windowMs = 0 } = parent.limits[index] ?? {};
+  // The account of a log takes long.
+  if (strategy !== "fixed-window" && strategy !== "sliding-window-counter") return null;
   const terms = parent.account(nowMs)[index]?.terms;
-  const windowMs = parent.limits[index]?.windowMs ?? 0;
   if (terms?.kind === "window" && terms.period === null && terms.endsInMs > 0) return nowMs + terms.endsInMs - windowMs;
   if (terms?.kind === "two-windows" && terms.overlapMs > 0) return nowMs + terms.overlapMs - windowMs;
   return null;

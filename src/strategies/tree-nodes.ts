@@ -25,7 +25,7 @@ export interface TreeNode {
   isTouched: boolean;
 }
 
-/** Live keys of one root. */
+/** Live keys of one root, by default. */
 export const mostKeys = 100_000;
 /** A full tree looks for idle keys at most this often, because it visits all of them. */
 const evictionMs = 1_000;
@@ -35,14 +35,16 @@ const idOf = (path: readonly string[], index: number): string => JSON.stringify(
 
 export class TreeNodes {
   readonly #levels: readonly CheckedLevel[];
+  readonly #mostKeys: number;
   readonly #nodes = new Map<string, TreeNode>();
   /** A full tree looks for idle keys no earlier than this. */
   #evictsAtMs = 0;
   /** When a full tree last looked for idle keys. */
   #evictedAtMs = 0;
 
-  constructor(levels: readonly CheckedLevel[]) {
+  constructor(levels: readonly CheckedLevel[], most: number) {
     this.#levels = levels;
+    this.#mostKeys = most;
   }
 
   get size(): number {
@@ -69,7 +71,7 @@ export class TreeNodes {
     const known = this.get(path, index);
     if (known !== null) return known;
     const missing = path.findIndex((_key, place) => this.get(path, place) === null);
-    const free = mostKeys - this.#nodes.size - (index - missing);
+    const free = this.#mostKeys - this.#nodes.size - (index - missing);
     return free > 0 || this.roomAfterMs(nowMs) === 0 ? this.#nodeOf(path.slice(0, index + 1)) : null;
   }
 
@@ -90,16 +92,16 @@ export class TreeNodes {
   }
 
   #hasRoom(nowMs: number): boolean {
-    if (this.#nodes.size < mostKeys) return true;
+    if (this.#nodes.size < this.#mostKeys) return true;
     // After a clock that stepped back, the instants of the last eviction say nothing.
     if (nowMs < this.#evictsAtMs && nowMs >= this.#evictedAtMs) return false;
     this.evict(nowMs);
-    return this.#nodes.size < mostKeys;
+    return this.#nodes.size < this.#mostKeys;
   }
 
   /** The wait after which a full tree looks for idle keys again, and finds one; 0 if there is room. */
   roomAfterMs(nowMs: number): number {
-    return this.#nodes.size < mostKeys ? 0 : Math.max(0, this.#evictsAtMs - nowMs);
+    return this.#nodes.size < this.#mostKeys ? 0 : Math.max(0, this.#evictsAtMs - nowMs);
   }
 
   /** Removes idle keys without live keys of the next level. Returns their paths. */

@@ -55,7 +55,7 @@ export interface TreeDecision {
   readonly levels: readonly LevelDecision[];
   /** The names of the levels that deny. */
   readonly denied: readonly string[];
-  /** What was spent; null if nothing was. */
+  /** The units that were spent; null if the request is denied. */
   readonly spend: TreeSpend | null;
   /** Levels whose keys are now too many to count all as active. Each is named once, until there are fewer. */
   readonly crowded: readonly string[];

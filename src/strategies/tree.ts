@@ -17,7 +17,7 @@ import {
   type TreeRequest,
   type TreeSpend,
 } from "./tree-request.ts";
-import { TreeNodes, type TreeNode, type TreeRow } from "./tree-nodes.ts";
+import { mostKeys, TreeNodes, type TreeNode, type TreeRow } from "./tree-nodes.ts";
 import type { Decision, LimitDecision } from "./strategy.ts";
 
 /** A request with its defaults, at the instant of the decision. */
@@ -45,9 +45,9 @@ export class Tree {
   seenMs = 0;
 
   /** @throws ConfigProblems with every problem of the levels */
-  constructor(levels: readonly TreeLevel[], stored: Iterable<TreeRow> = []) {
+  constructor(levels: readonly TreeLevel[], stored: Iterable<TreeRow> = [], most: number = mostKeys) {
     this.#levels = checkedLevels(levels);
-    this.#nodes = new TreeNodes(this.#levels);
+    this.#nodes = new TreeNodes(this.#levels, most);
     this.#longestWindowMs = Math.max(...levels.flatMap(({ limits }) => limits.map(({ windowMs }) => windowMs)));
     for (const row of stored) this.seenMs = Math.max(this.seenMs, this.#nodes.restore(row));
   }
@@ -337,9 +337,11 @@ export class Tree {
  * Returns a tree of keys.
  * @param levels from the root down
  * @param stored the rows of `snapshot` of an earlier tree
+ * @param most the most live keys of the root, 100,000 by default
  * @throws ConfigProblems with every problem of the levels
  */
-export const createTree = (levels: readonly TreeLevel[], stored?: Iterable<TreeRow>): Tree => new Tree(levels, stored);
+export const createTree = (levels: readonly TreeLevel[], stored?: Iterable<TreeRow>, most?: number): Tree =>
+  new Tree(levels, stored, most);
 
 /**
  * The decision of a level's meter, below the part of each limit that the class of the request may use. The rest is added to

@@ -7,7 +7,7 @@ import { expectSame, startMs } from "./meters.ts";
 import { type Entry, type LevelOutcome, type SharedLimit, TreeReference } from "./tree-reference.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
-const traces = isFull ? 20_000 : 250;
+const traces = isFull ? 20_000 : 200;
 const stepsPerTrace = 25;
 
 type Below = (end: number) => number;
