@@ -95,14 +95,17 @@ export class Shares {
   /** The latest time of a change. */
   seenMs = 0;
 
-  /** @throws RangeError if the limit cannot be shared: see `shareProblem` */
-  constructor(limit: Limit, guarantee: Guarantee) {
+  /**
+   * @param mostActiveMs how long a child stays active, unless the window is shorter; simulations chose the default
+   * @throws RangeError if the limit cannot be shared: see `shareProblem`
+   */
+  constructor(limit: Limit, guarantee: Guarantee, mostActiveMs: number = longestActiveMs) {
     const problem = shareProblem(limit, guarantee);
     if (problem !== null) throw new RangeError(`guaranteed: expected ${problem}`);
     this.#guarantee = guarantee;
     this.#parent = compiledLimit(limit);
     this.#usageLimits = [usageLimitOf(limit, guarantee)];
-    this.activeMs = Math.min(longestActiveMs, limit.windowMs);
+    this.activeMs = Math.min(mostActiveMs, limit.windowMs);
   }
 
   /** Whether units are slots, which are given back when the work ends. */

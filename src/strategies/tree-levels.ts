@@ -7,12 +7,13 @@ import type { Limit } from "./strategy.ts";
 
 /** One level of a tree, such as the users of a team. */
 export interface TreeLevel {
+  /** A name that no other level has. It stands in decisions and rows. */
   readonly name: string;
   /** The limits of each key of the level. */
   readonly limits: readonly Limit[];
   /**
-   * The share of each key in its parent's limit: units per window such as "50000/minute", or "fair" for parts in proportion
-   * to the weights of the active keys. It refers to the parent's limit over the same window; "fair", to the parent's first
+   * The share of each key in its parent's limit. It is units per window such as "50000/minute", or "fair" for parts in
+   * proportion to the weights of the active keys. It refers to the parent's limit over the same window; "fair", to the parent's first
    * limit over a window that a limit of this level has.
    */
   readonly guaranteed?: string;
@@ -25,7 +26,9 @@ export interface TreeLevel {
   readonly classes?: readonly TreeClass[];
 }
 
+/** A class of requests that may use only a part of each limit of its level. */
 export interface TreeClass {
+  /** The name that requests state. */
   readonly name: string;
   /** In percent, from 0 to 100. The part of a capacity is rounded down to units. */
   readonly upTo: number;

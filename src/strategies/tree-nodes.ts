@@ -7,6 +7,7 @@ import type { CheckedLevel } from "./tree-levels.ts";
 export interface TreeRow {
   /** The name of the key's level. */
   readonly level: string;
+  /** The keys from the root to this one. */
   readonly path: readonly string[];
   /** The snapshot of the key's meter. */
   readonly state: unknown;

@@ -21,7 +21,9 @@ export interface TreeRequest {
 
 /** The units that a request spent. Pass it on to `refund`, or to `settle` and `renew` for a reservation. */
 export interface TreeSpend {
+  /** The keys that were charged. */
   readonly path: readonly string[];
+  /** The cost at each level. */
   readonly costs: readonly number[];
   /** When each level was charged, by its meter. */
   readonly spentAtMs: readonly number[];
@@ -29,14 +31,18 @@ export interface TreeSpend {
   readonly heldAtMs: readonly number[];
   /** To which instant the part of the next level's key was booked. */
   readonly partAtMs: readonly number[];
-  /** 0 for a final spend. */
+  /** The ttl of a reservation in milliseconds; 0 for a final spend. */
   readonly ttlMs: number;
 }
 
 /** The decision of one level of a tree. */
 export interface LevelDecision extends Decision {
+  /** The name of the level. */
   readonly level: string;
-  /** Why the level denies; null if it allows. `keys`: the root has too many live keys for a new one. */
+  /**
+   * Why the level denies; null if it allows. `share`: other keys are guaranteed the rest. `keys`: the root has too many live
+   * keys for a new one.
+   */
   readonly reason: "limits" | "share" | "keys" | null;
 }
 

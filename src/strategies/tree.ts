@@ -44,7 +44,6 @@ export class Tree {
   /** The latest time of a change. */
   seenMs = 0;
 
-  /** @throws ConfigProblems with every problem of the levels */
   constructor(levels: readonly TreeLevel[], stored: Iterable<TreeRow> = [], most: number = mostKeys) {
     this.#levels = checkedLevels(levels);
     this.#nodes = new TreeNodes(this.#levels, most);
@@ -340,8 +339,9 @@ export class Tree {
  * @param most the most live keys of the root, 100,000 by default
  * @throws ConfigProblems with every problem of the levels
  */
-export const createTree = (levels: readonly TreeLevel[], stored?: Iterable<TreeRow>, most?: number): Tree =>
-  new Tree(levels, stored, most);
+export function createTree(levels: readonly TreeLevel[], stored?: Iterable<TreeRow>, most?: number): Tree {
+  return new Tree(levels, stored, most);
+}
 
 /**
  * The decision of a level's meter, below the part of each limit that the class of the request may use. The rest is added to

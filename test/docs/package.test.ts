@@ -10,7 +10,7 @@ import { readPage, rowsOf } from "./pages.ts";
 
 /** `ts signature` blocks of the pages are generated: "```ts signature\n". */
 const main = readPage("docs/reference/package.md");
-const others = readPage("docs/reference/package-client-and-engine.md");
+const others = readPage("docs/reference/package-client.md");
 const policies = readPage("docs/reference/policies.md");
 
 /** The default of each option, in Markdown, in the table below a heading. */

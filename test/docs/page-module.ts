@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { afterAll } from "vitest";
 
-const subpaths = ["client", "hono", "limiter", "object", "test"];
+const subpaths = ["client", "hono", "limiter", "object", "strategies", "test"];
 
 /**
  * Call this once in a test file, outside of `describe`. The returned function bundles a module for Node, and returns its

@@ -11,6 +11,7 @@ export const benchCommands: Readonly<Record<string, string>> = {
   cost: "The price of a million decisions on Cloudflare, by shape of traffic.",
   scale: "Calls, rows and price of up to a million requests per second, from a model.",
   simulate: "Over- and under-admission of one key, by consistency and number of isolates.",
+  shares: "Denied requests of keys that share one limit, by how long a key counts as active.",
   "first-seen": "New keys per second, with one object per key and with shards.",
   overhead: "Time that statistics add to a decision. Fails at 1 µs or more.",
   memory: "Heap of one isolate with 32 busy shards. Fails above 96 MB.",

@@ -8,8 +8,8 @@ import { type Exported, type Member, readSubpaths, type Subpath } from "./packag
 /** All other subpaths are on the first page. */
 const mainPage = "package.md";
 const ownPages: Readonly<Record<string, string>> = {
-  client: "package-client-and-engine.md",
-  strategies: "package-client-and-engine.md",
+  client: "package-client.md",
+  strategies: "package-engine.md",
 };
 const pageOf = (subpath: string): string => ownPages[subpath] ?? mainPage;
 

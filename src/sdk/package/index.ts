@@ -13,7 +13,7 @@ const subpaths = {
   hono: ["admin", "rateLimit"],
   limiter: ["createLimiter"],
   object: ["ControlPlane", "RateLimiter"],
-  strategies: ["createMeter", "parseLimits"],
+  strategies: ["createMeter", "createTree", "parseLimits"],
   test: ["createTestLimiter"],
 };
 
@@ -38,6 +38,7 @@ export {
   inObject as ControlPlane,
   inObject as RateLimiter,
   inStrategies as createMeter,
+  inStrategies as createTree,
   inStrategies as defaultStrategy,
   inStrategies as formatDuration,
   inStrategies as parseDuration,
