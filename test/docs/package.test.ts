@@ -5,13 +5,15 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { readOptions } from "../../src/sdk/client/options.ts";
+import * as engine from "../../src/sdk/package/strategies.ts";
 import { fieldsOf, valueOf, withDefault } from "./field-table.ts";
 import { readPage, rowsOf } from "./pages.ts";
 
 /** `ts signature` blocks of the pages are generated: "```ts signature\n". */
 const main = readPage("docs/reference/package.md");
-const others = readPage("docs/reference/package-client.md");
+const client = readPage("docs/reference/package-client.md");
 const policies = readPage("docs/reference/policies.md");
+const enginePage = readFileSync("docs/reference/package-engine.md", "utf8");
 
 /** The default of each option, in Markdown, in the table below a heading. */
 function defaultsOf(page: typeof main, heading: string): ReadonlyMap<string, string> {
@@ -49,9 +51,15 @@ it.each([
 });
 
 it("the defaults of the client equal those that the page states", () => {
-  const options = defaultsOf(others, "HttpOptions");
+  const options = defaultsOf(client, "HttpOptions");
   const given = { url: "https://limits.example.com", token: "t", fetch };
   const defaults = Object.entries(readOptions(given)).filter(([name]) => !Object.hasOwn(given, name));
   expect(defaults.map(([name]) => name)).toEqual(["path", "retries", "maxWaitMs", "timeoutMs"]);
   expect(defaults.map(([name]) => [name, valueOf(options.get(name) ?? "")])).toEqual(defaults);
+});
+
+it("the page about the engine has every function and value of headgate/strategies", () => {
+  const names = Object.keys(engine);
+  expect(names).toContain("createTree");
+  expect(names.filter((name) => !enginePage.includes(`\`${name}\``))).toEqual([]);
 });
