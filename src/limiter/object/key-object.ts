@@ -141,7 +141,7 @@ export class KeyObject {
   /** Returns everything that decides a call on the key. Changes nothing. */
   explain({ key, charges }: calls.CheckCall): calls.ExplainReply {
     const turn = this.#begin({ key });
-    const stale = this.#newerRules(charges);
+    const stale = this.#newerRules(turn, charges);
     const reply =
       stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
     this.#remember(turn);
@@ -304,10 +304,12 @@ export class KeyObject {
   }
 
   /** Notes the rules of all charges. Returns the newer rules of those that are older than known rules. */
-  #newerRules(charges: readonly Charge[]): readonly StaleRules[] {
+  #newerRules(turn: KeyTurn, charges: readonly Charge[]): readonly StaleRules[] {
     const stale: StaleRules[] = [];
-    for (const { policy, rules } of charges) {
+    for (const { policy, key, rules } of charges) {
       if (rules === undefined) continue;
+      // The row of the key may have newer rules than any call has brought since the object was started.
+      stateOf(turn, key);
       const newest = this.#noteRules(policy, rules);
       // Rules with the same text decide alike, so the call is not stale. The next beat brings the newer version.
       if (compareVersions(rules, newest) >= 0 || rules.text === newest.text) continue;
@@ -322,7 +324,7 @@ export class KeyObject {
    * @returns the reply to a call under older rules, which is not decided; null for other calls
    */
   #staleReply(turn: KeyTurn, charges: readonly Charge[]): CheckReply | null {
-    const stale = this.#newerRules(charges);
+    const stale = this.#newerRules(turn, charges);
     if (stale.length > 0) return { decisions: [], spentAtMs: [], stale };
     for (const { policy, key, rules } of charges) {
       if (rules === undefined) continue;

@@ -43,10 +43,12 @@ export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
 
 /** The longest wait until each key has room for a reservation of its charges; 0 when all have. */
 function fullestMs(turn: KeyTurn, charges: readonly Charge[], isDryRun: boolean): number {
-  const { nowMs } = turn;
-  if (!charges.some(({ key }) => key !== undefined)) return turn.keyState.fullForMs(charges, isDryRun, nowMs);
+  const { keyState, nowMs } = turn;
+  if (!charges.some(({ key }) => key !== undefined)) return keyState.fullForMs(charges, isDryRun, nowMs);
   const byState = Map.groupBy(charges, ({ key }) => stateOf(turn, key));
-  return Math.max(...[...byState].map(([keyState, own]) => keyState.fullForMs(own, isDryRun, nowMs)));
+  // The call's key has the reservation too if it has no charge of its own.
+  if (!byState.has(keyState)) byState.set(keyState, []);
+  return Math.max(...[...byState].map(([each, own]) => each.fullForMs(own, isDryRun, nowMs)));
 }
 
 /** Opens a reservation in the state of each key, under one id. That of the call's key names the other keys. */

@@ -1,0 +1,254 @@
+/**
+ * The rules of trees, applied literally to lists of all spends: deliberately slow and simple. Levels have sliding logs, and
+ * fixed windows that are aligned to the clock.
+ */
+import type { Charge } from "../../../src/limiter/protocol.ts";
+import type { Limit } from "../../../src/strategies/index.ts";
+
+/** Units that were spent at one time. A settlement changes them. */
+interface Spent {
+  readonly atMs: number;
+  units: number;
+}
+
+interface Level {
+  readonly spends: Spent[];
+  strikesAtMs: number[];
+  bannedUntilMs: number;
+  isExempt: boolean;
+}
+
+interface Reserved {
+  readonly root: string;
+  readonly ttlMs: number;
+  expiresAtMs: number;
+  /** One for each charge that was spent; without a spend once its level is forgotten. */
+  readonly parts: { readonly key: string; readonly policy: string; spent: Spent | null }[];
+}
+
+/** What the tests compare of a decision. */
+export interface Decided {
+  readonly allowed: boolean;
+  readonly remaining: readonly number[];
+  readonly retryAfterMs: number | null;
+  readonly bannedForMs: number;
+}
+
+export interface Reply {
+  readonly decisions: readonly Decided[];
+  /** The accepted durations; 0 for a reply that is not firm. */
+  readonly firmForMs: readonly number[];
+}
+
+/** A spend that may be given back until an instant. */
+interface Provisional {
+  readonly key: string;
+  readonly untilMs: number;
+  /** Null if only other keys were charged: an object may forget that of a key without state. */
+  readonly spent: Spent | null;
+}
+
+const provisionalFirmMs = 100;
+const firmMs = 1_000;
+
+export class TreeReference {
+  readonly #levels = new Map<string, Level>();
+  readonly #reserved = new Map<string, Reserved>();
+  #provisional: Provisional[] = [];
+  /** What the latest check has spent. */
+  #latest: readonly Spent[] = [];
+
+  look(root: string, charges: readonly Charge[], nowMs: number): readonly Decided[] {
+    return charges.map((charge) => this.#decided(root, charge, nowMs));
+  }
+
+  check(root: string, charges: readonly Charge[], nowMs: number, provisionalMs = 0): Reply {
+    return this.#spend(root, charges, nowMs, (spent) => {
+      if (spent !== null) this.#latest = spent.map(({ spend }) => spend);
+      if (provisionalMs === 0 || spent === null) return;
+      const untilMs = nowMs + provisionalMs;
+      this.#provisional.push(
+        ...keysOf(root, charges).map((key) => ({ key, untilMs, spent: null })),
+        ...spent.map(({ charge, spend }) => ({ key: charge.key ?? root, untilMs, spent: spend })),
+      );
+    });
+  }
+
+  reserve(
+    root: string,
+    charges: readonly Charge[],
+    id: string,
+    ttlMs: number,
+    nowMs: number,
+  ): Reply & { isOpen: boolean } {
+    let isOpen = false;
+    const reply = this.#spend(root, charges, nowMs, (spent) => {
+      const parts = (spent ?? []).map(({ charge, spend }) => ({
+        key: charge.key ?? root,
+        policy: charge.policy,
+        spent: spend,
+      }));
+      isOpen = parts.length > 0;
+      if (isOpen) this.#reserved.set(id, { root, ttlMs, expiresAtMs: nowMs + ttlMs, parts });
+    });
+    return { ...reply, isOpen };
+  }
+
+  /** @param costs for each charge that was spent, in their order */
+  settle(id: string, costs: (index: number) => number, nowMs: number): boolean {
+    const reserved = this.#reserved.get(id);
+    this.#reserved.delete(id);
+    if (reserved === undefined || reserved.expiresAtMs <= nowMs) return false;
+    for (const [index, { key, policy, spent }] of reserved.parts.entries()) {
+      if (spent === null) continue;
+      const extra = costs(index) - spent.units;
+      if (extra < 0) spent.units += extra;
+      else if (extra > 0) this.#level(key, policy).spends.push({ atMs: nowMs, units: extra });
+    }
+    return true;
+  }
+
+  renew(id: string, nowMs: number): boolean {
+    const reserved = this.#reserved.get(id);
+    if (reserved === undefined || reserved.expiresAtMs <= nowMs) return false;
+    reserved.expiresAtMs = nowMs + reserved.ttlMs;
+    return true;
+  }
+
+  /** Gives back the latest check that was allowed. */
+  refund(): void {
+    for (const spent of this.#latest) spent.units = 0;
+  }
+
+  forget(key: string, policy: string): void {
+    this.#levels.set(nameOf(key, policy), { ...newLevel(), isExempt: this.#level(key, policy).isExempt });
+    this.#provisional = this.#provisional.map((each) => (each.key === key ? { ...each, spent: null } : each));
+    for (const [id, { root, parts }] of this.#reserved) {
+      for (const part of parts) if (part.key === key && part.policy === policy) part.spent = null;
+      const isOfOneKey = parts.every((part) => part.key === root);
+      if (isOfOneKey && parts.every(({ spent }) => spent === null)) this.#reserved.delete(id);
+    }
+  }
+
+  exempt(key: string, policy: string, isExempt: boolean): void {
+    this.#level(key, policy).isExempt = isExempt;
+  }
+
+  /** An object that is started again knows of no provisional spends. */
+  restart(): void {
+    this.#provisional = [];
+  }
+
+  #spend(
+    root: string,
+    charges: readonly Charge[],
+    nowMs: number,
+    afterwards: (spent: readonly { readonly charge: Charge; readonly spend: Spent }[] | null) => void,
+  ): Reply {
+    const levels = charges.map((charge) => ({ charge, level: this.#level(charge.key ?? root, charge.policy) }));
+    const before = this.look(root, charges, nowMs);
+    const isAllowed = charges.every((charge, index) => charge.isDryRun === true || before[index]?.allowed === true);
+    // A denial counts towards a ban of each level that denies, unless that level is banned already.
+    for (const [index, { charge, level }] of levels.entries()) {
+      const { ban } = charge;
+      const isDenial = before[index]?.allowed === false;
+      if (ban === undefined || !isDenial || level.bannedUntilMs > nowMs) continue;
+      const [strikes, term] = [ban.strikes[0], ban.term[0]];
+      if (strikes === undefined || term === undefined) throw new TypeError("expected a ban with two limits");
+      level.strikesAtMs = [...level.strikesAtMs.filter((atMs) => atMs > nowMs - strikes.windowMs), nowMs];
+      if (level.strikesAtMs.length < strikes.limit) continue;
+      level.strikesAtMs = [];
+      level.bannedUntilMs = nowMs + term.windowMs;
+    }
+    const isFirm =
+      !isAllowed &&
+      levels.every(
+        ({ charge, level }, index) =>
+          charge.isDryRun === true ||
+          level.isExempt ||
+          charge.ban === undefined ||
+          (before[index]?.bannedForMs ?? 0) > 0,
+      ) &&
+      !keysOf(root, charges).some((key) => this.#isReserved(key, nowMs));
+    const spent = levels.flatMap(({ charge, level }, index) => {
+      if (!isAllowed || before[index]?.allowed !== true || level.isExempt) return [];
+      const spend = { atMs: nowMs, units: charge.cost };
+      level.spends.push(spend);
+      return [{ charge, spend }];
+    });
+    afterwards(isAllowed ? spent : null);
+    const after = charges.map((charge, index): Decided => {
+      const { remaining, bannedForMs } = this.#decided(root, charge, nowMs);
+      const { allowed, retryAfterMs } = before[index] ?? { allowed: false, retryAfterMs: null };
+      const waitMs = retryAfterMs === null ? null : Math.max(retryAfterMs, bannedForMs);
+      return { allowed, remaining, retryAfterMs: waitMs, bannedForMs };
+    });
+    return { decisions: after, firmForMs: isFirm ? this.#firmForMs(keysOf(root, charges), nowMs) : [0] };
+  }
+
+  #firmForMs(keys: readonly string[], nowMs: number): number[] {
+    const open = this.#provisional.filter(({ key, untilMs }) => keys.includes(key) && untilMs > nowMs);
+    if (open.length === 0) return [firmMs];
+    return open.some(({ spent }) => spent !== null && spent.units > 0)
+      ? [provisionalFirmMs]
+      : [provisionalFirmMs, firmMs];
+  }
+
+  #decided(root: string, charge: Charge, nowMs: number): Decided {
+    const level = this.#level(charge.key ?? root, charge.policy);
+    const bannedForMs = charge.ban === undefined ? 0 : Math.max(0, level.bannedUntilMs - nowMs);
+    const remaining = charge.limits.map((limit) => Math.max(0, limit.limit - usedOf(limit, level.spends, nowMs)));
+    const waitMs = level.isExempt ? 0 : waitOf(charge, level.spends, nowMs);
+    const retryAfterMs = waitMs === null ? null : Math.max(waitMs, bannedForMs);
+    return { allowed: retryAfterMs === 0, remaining, retryAfterMs, bannedForMs };
+  }
+
+  /** Whether the state of a key has a reservation: that of the root, or of a level that was charged. */
+  #isReserved(key: string, nowMs: number): boolean {
+    return [...this.#reserved.values()].some(
+      ({ root, expiresAtMs, parts }) => expiresAtMs > nowMs && (root === key || parts.some((part) => part.key === key)),
+    );
+  }
+
+  #level(key: string, policy: string): Level {
+    const name = nameOf(key, policy);
+    const level = this.#levels.get(name) ?? newLevel();
+    this.#levels.set(name, level);
+    return level;
+  }
+}
+
+const newLevel = (): Level => ({ spends: [], strikesAtMs: [], bannedUntilMs: 0, isExempt: false });
+
+const nameOf = (key: string, policy: string): string => `${policy} of ${key}`;
+
+const keysOf = (root: string, charges: readonly Charge[]): readonly string[] => [
+  ...new Set([root, ...charges.map(({ key = root }) => key)]),
+];
+
+/** When the first spend that counts at an instant can have been made. */
+const countedFromMs = ({ strategy, windowMs }: Limit, nowMs: number): number =>
+  strategy === "fixed-window" ? Math.floor(nowMs / windowMs) * windowMs : nowMs - windowMs + 1;
+
+/** When a spend ceases to count. */
+const endOf = ({ strategy, windowMs }: Limit, { atMs }: Spent): number =>
+  strategy === "fixed-window" ? (Math.floor(atMs / windowMs) + 1) * windowMs : atMs + windowMs;
+
+function usedOf(limit: Limit, spends: readonly Spent[], nowMs: number): number {
+  const fromMs = countedFromMs(limit, nowMs);
+  return spends.reduce((used, { atMs, units }) => (atMs >= fromMs ? used + units : used), 0);
+}
+
+/** The least wait after which all limits of a charge have room for it; null if one never has. */
+function waitOf({ limits, cost }: Charge, spends: readonly Spent[], nowMs: number): number | null {
+  // A debt does not deny a look.
+  const fits = (atMs: number): boolean =>
+    cost === 0 || limits.every((limit) => usedOf(limit, spends, atMs) + cost <= limit.limit);
+  if (fits(nowMs)) return 0;
+  const ends = spends.flatMap((spent) => limits.map((limit) => endOf(limit, spent)));
+  const firstMs = ends
+    .filter((atMs) => atMs > nowMs)
+    .toSorted((one, other) => one - other)
+    .find(fits);
+  return firstMs === undefined ? null : firstMs - nowMs;
+}
