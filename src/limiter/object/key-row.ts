@@ -12,7 +12,8 @@
  *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see runtime-key-rules.ts
  *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges
  *
- * Reservations and slices are `[lists of limits, …entries]`, see `writtenEntries`. Empty fields at the end are left out. A
+ * Reservations and slices are `[lists of limits, …entries]`, see `writtenEntries`. In a tree, the flags of a reservation are a
+ * list, `[flags, …others]`, of the other keys and their numbers of charges; a version without trees reads them as 0. Empty fields at the end are left out. A
  * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */

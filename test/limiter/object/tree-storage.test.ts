@@ -100,7 +100,7 @@ describe("a crash", () => {
         };
         await traffic(object, [...trace, ...crash], "relaxed", expectEqualSums);
       },
-      60,
+      400,
     ),
   );
 
@@ -114,7 +114,7 @@ describe("a crash", () => {
           expect(levelSums(object)).toEqual([admitted, admitted, admitted]);
         });
       },
-      60,
+      400,
     ),
   );
 

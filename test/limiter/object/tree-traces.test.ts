@@ -224,7 +224,7 @@ it.for([1, 2, 3, 4])(
         // oxlint-disable-next-line no-await-in-loop
         for (const step of trace) await object.apply(step);
       },
-      60,
-      700,
+      2_000,
+      150,
     )(),
 );
