@@ -26,7 +26,7 @@ interface Reserved {
   readonly parts: { readonly key: string; readonly policy: string; spent: Spent | null }[];
 }
 
-/** What the tests compare of a decision. */
+/** The fields of a decision that the tests compare. */
 export interface Decided {
   readonly allowed: boolean;
   readonly remaining: readonly number[];
@@ -55,7 +55,7 @@ export class TreeReference {
   readonly #levels = new Map<string, Level>();
   readonly #reserved = new Map<string, Reserved>();
   #provisional: Provisional[] = [];
-  /** What the latest check has spent. */
+  /** The spends of the latest check. */
   #latest: readonly Spent[] = [];
 
   look(root: string, charges: readonly Charge[], nowMs: number): readonly Decided[] {

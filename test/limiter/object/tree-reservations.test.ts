@@ -22,18 +22,21 @@ const settle = (object: TestObject, costs: number[], key = "k", id = "r"): boole
   object.limiter.settle({ key, id, cost: Math.max(...costs), costs }).settled;
 
 describe("a reservation of several keys", () => {
-  it.for([false, true])("is settled once, at a cost for each level (after a restart: %s)", async (isRestarted) => {
-    const object = new TestObject();
-    expect(reserve(object)).toMatchObject({ isOpen: true, fullForMs: 0 });
-    expect(left(object)).toEqual([95, 95, 95]);
-    if (isRestarted) await object.evict();
-    expect([settle(object, [1, 2, 7]), settle(object, [0, 0, 0])]).toEqual([true, false]);
-    expect(left(object)).toEqual([99, 98, 93]);
-    await object.evict();
-    expect([settle(object, [0, 0, 0]), left(object)]).toEqual([false, [99, 98, 93]]);
-  });
+  it.for([false, true])(
+    "a reservation of three levels is settled once, at a cost for each level (after a restart: %s)",
+    async (isRestarted) => {
+      const object = new TestObject();
+      expect(reserve(object)).toMatchObject({ isOpen: true, fullForMs: 0 });
+      expect(left(object)).toEqual([95, 95, 95]);
+      if (isRestarted) await object.evict();
+      expect([settle(object, [1, 2, 7]), settle(object, [0, 0, 0])]).toEqual([true, false]);
+      expect(left(object)).toEqual([99, 98, 93]);
+      await object.evict();
+      expect([settle(object, [0, 0, 0]), left(object)]).toEqual([false, [99, 98, 93]]);
+    },
+  );
 
-  it("is settled at one cost for all levels if no costs of levels are stated", () => {
+  it("a reservation of three levels is settled at one cost if no costs of levels are stated", () => {
     const object = new TestObject();
     reserve(object);
     expect(object.limiter.settle({ key: "k", id: "r", cost: 2, wantsCharges: true })).toMatchObject({
@@ -47,7 +50,7 @@ describe("a reservation of several keys", () => {
     expect(left(object)).toEqual([98, 98, 98]);
   });
 
-  it("of a key with two policies has the costs of that key together, the root's first", () => {
+  it("a reservation is settled at costs in the order of keys, the root's first, if a key has two policies", () => {
     const object = new TestObject();
     const charges = [on("k u", logOf(5, "user")), logOf(5, "org"), on("k u", logOf(5, "burst")), logOf(5, "all")];
     reserve(object, charges);
@@ -55,21 +58,21 @@ describe("a reservation of several keys", () => {
     expect(left(object, charges)).toEqual([97, 99, 96, 98]);
   });
 
-  it("charges no level and opens nothing if a level denies", async () => {
+  it("a reservation that one level denies charges no level and opens nothing", async () => {
     const object = new TestObject();
     const denied = [...levels(), on("k v", charge("1/hour", 2, "small"))];
     expect(reserve(object, denied)).toMatchObject({ isOpen: false, fullForMs: 0 });
     expect([left(object), settle(object, [0]), await object.stored()]).toEqual([[100, 100, 100], false, [[], null]]);
   });
 
-  it("stays charged on every level after its ttl", () => {
+  it("a reservation stays charged on every level after its ttl", () => {
     const object = new TestObject();
     reserve(object, levels(), "r", 5_000);
     object.at(5_000);
     expect([settle(object, [0, 0, 0]), left(object)]).toEqual([false, [95, 95, 95]]);
   });
 
-  it("is settled by the call's key even if that key is not charged itself", async () => {
+  it("a reservation of other keys is settled by the root's key even if that key is not charged itself", async () => {
     const object = new TestObject();
     const dry = { ...charge("1/hour", 5, "org"), isDryRun: true };
     const [, team, user] = levels() as [Charge, Charge, Charge];
@@ -79,7 +82,7 @@ describe("a reservation of several keys", () => {
     expect([settle(object, [1, 2]), left(object, [dry, team, user])]).toEqual([true, [1, 99, 98]]);
   });
 
-  it("whose only charge is the root's is stored as one without keys", async () => {
+  it("a reservation of the root's key alone is stored as one without keys", async () => {
     const [object, other] = [new TestObject(), new TestObject()];
     reserve(object, [on("k", logOf(5, "org"))]);
     reserve(other, [logOf(5, "org")]);
@@ -87,7 +90,7 @@ describe("a reservation of several keys", () => {
     expect(object.storage.rows).toEqual(other.storage.rows);
   });
 
-  it("corrects the levels that are left when one was forgotten, at their own costs", async () => {
+  it("a settlement corrects the levels that are left when one was forgotten, at their own costs", async () => {
     const object = new TestObject();
     reserve(object);
     object.limiter.forget({ key: "k t", policy: "team" });
@@ -95,7 +98,7 @@ describe("a reservation of several keys", () => {
     expect([settle(object, [1, 2, 3]), left(object)]).toEqual([true, [99, 100, 97]]);
   });
 
-  it("is full when any of its keys has no room, for as long as the fullest of them", () => {
+  it("a reservation is denied while any of its keys has no room, even if the root is not charged itself", () => {
     const object = new TestObject();
     const free = (policy: string): Charge => charge("100000/hour", 1, policy);
     const ofUser = [free("org"), on("k u", free("user"))];

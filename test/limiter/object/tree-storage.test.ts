@@ -1,4 +1,4 @@
-/** What is stored of trees: in a crash no level keeps a charge that another level has lost. */
+/** The stored rows of trees: in a crash no level keeps a charge that another level has lost. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { hardBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
@@ -89,7 +89,7 @@ async function traffic(
 
 describe("a crash", () => {
   it(
-    "loses the charges of all levels of a relaxed request, or of none",
+    "a crash loses the charges of all levels of a relaxed request, or of none",
     forAll(
       [steps],
       async (trace) => {
@@ -105,7 +105,7 @@ describe("a crash", () => {
   );
 
   it(
-    "loses no charge of any level of a confirmed request",
+    "a crash loses no charge of any level of a confirmed request",
     forAll(
       [steps],
       async (trace) => {
@@ -118,7 +118,7 @@ describe("a crash", () => {
     ),
   );
 
-  it("after keys were evicted from memory finds the charges of all their levels", () => {
+  it("a crash after keys were evicted from memory leaves the charges of all their levels", () => {
     const object = new TestObject();
     const usersOfAll = Array.from({ length: 8_000 }, (_, user) => `k ${user}`);
     let mostBytes = 0;
@@ -175,7 +175,7 @@ describe("the previous version", () => {
   }
   const reserving = { ...confirmed(tree("a", 5)), id: "r", ttlMs: 60_000 };
 
-  it("reads the rows of a tree, and settles the part of a reservation that is the root's", async () => {
+  it("the previous version reads the rows of a tree, and settles the part of a reservation that is the root's", async () => {
     const object = new TestObject();
     const events = await eventsOf(async () => {
       object.limiter.reserveTree(reserving);
@@ -189,7 +189,7 @@ describe("the previous version", () => {
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
   });
 
-  it("reads the reservation of a root that is not charged itself", async () => {
+  it("the previous version reads the reservation of a root that is not charged itself", async () => {
     const object = new TestObject();
     const [, ...others] = tree("a", 5);
     const events = await eventsOf(async () => {
@@ -202,7 +202,7 @@ describe("the previous version", () => {
     expect([events, usedBy(object, tree("a"))]).toEqual(["", [1, 5, 5]]);
   });
 
-  it("leaves a reservation of a tree that this version can settle, if it has not written the row of the root", async () => {
+  it("a reservation of a tree can be settled after the previous version has written the row of another level", async () => {
     const object = new TestObject();
     object.limiter.reserveTree(reserving);
     await withPrevious(object, (limiter) => void limiter.check(confirmed(daily(1, "user"), "k 1 a")));
@@ -210,7 +210,7 @@ describe("the previous version", () => {
     expect(usedBy(object, tree("a"))).toEqual([2, 2, 3]);
   });
 
-  it("writes a reservation of the root from which this version settles that part", async () => {
+  it("a reservation that the previous version has opened is settled by this version", async () => {
     const object = new TestObject();
     await withPrevious(object, (limiter) => void limiter.reserve({ ...reserving, charges: [daily(5, "org")] }));
     expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });

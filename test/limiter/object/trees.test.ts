@@ -27,7 +27,7 @@ const stateRule: KeyRule = { id: "rule", kind: "allow" };
 const firstVersion = { epoch: 1, version: 1 };
 
 describe("a check of several keys", () => {
-  it("charges each key, and other users of the team find what is left of the levels that they share", () => {
+  it("a check charges each key, and other users of the team find what is left of the levels that they share", () => {
     const object = new TestObject();
     expect(allowedBy(object.limiter.check(call(tree("k t u", 3))))).toEqual([true, true, true]);
     expect([left(object), left(object, tree("k t v"))]).toEqual([
@@ -36,7 +36,7 @@ describe("a check of several keys", () => {
     ]);
   });
 
-  it("charges no level if one denies, whichever level that is", () => {
+  it("a check charges no level if one denies, whichever level that is", () => {
     const object = new TestObject();
     expect(allowedBy(object.limiter.check(call([org, team, { ...user, cost: 11 }])))).toEqual([true, true, false]);
     expect(allowedBy(object.limiter.check(call([org, { ...team, cost: 51 }, user])))).toEqual([true, false, true]);
@@ -44,14 +44,14 @@ describe("a check of several keys", () => {
     expect(left(object)).toEqual([100, 50, 10]);
   });
 
-  it("a key without a charge of its own decides nothing", () => {
+  it("a root without a charge of its own decides nothing", () => {
     const object = new TestObject();
     object.limiter.check(call({ ...org, cost: 100 }));
     expect(allowedBy(object.limiter.check(call([team, user])))).toEqual([true, true]);
     expect(left(object)).toEqual([0, 49, 9]);
   });
 
-  it("each level waits for its own limit", () => {
+  it("a denial states the wait of each level by its own limit", () => {
     const object = new TestObject();
     object.limiter.check(call({ ...org, cost: 100 }));
     object.at(10_000);
@@ -171,20 +171,20 @@ describe("bans, dry runs and key rules of a level", () => {
 describe("a denial of a tree", () => {
   const full = tree("k t u", 11);
 
-  it("is firm if nothing of any level can be given back", () => {
+  it("a denial is firm if nothing of any level can be given back", () => {
     expect(new TestObject().limiter.check(call(full))).toMatchObject({ isFirm: true });
   });
 
   it.for([
     ["the root", [org]],
     ["a level that allows", [team]],
-  ] as const)("is not firm while a reservation of %s is open", ([, charges]) => {
+  ] as const)("a denial is not firm while a reservation of %s is open", ([, charges]) => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charges));
     expect(object.limiter.check(call(full)).isFirm).toBeUndefined();
   });
 
-  it("is firm for a short time only while a spend of a shared level is provisional", () => {
+  it("a denial is firm for a short time only while a spend of a shared level is provisional", () => {
     const object = new TestObject();
     object.limiter.check({ ...call(tree("k t v")), provisionalMs: 1_000 });
     expect(object.limiter.check(call(full))).toMatchObject({ isFirm: true, firmForMs: 100 });
