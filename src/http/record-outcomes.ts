@@ -11,6 +11,7 @@ import {
   denialReason,
   type DenialReason,
   isByKeyRule,
+  objectKeyOf,
   type Outcome,
   type Spend,
   type ChargeResult,
@@ -271,11 +272,11 @@ function sampleArrival(
   });
 }
 
-/** The object reserves all spends of a request on one key equally long: for the longest `ttlMs` among them. */
-function reservedForMs({ partitionKey }: Spend, spends: readonly Spend[]): number {
+/** The object reserves all spends of a request on one key or tree equally long: for the longest `ttlMs` among them. */
+function reservedForMs(spend: Spend, spends: readonly Spend[]): number {
   let longestMs = 0;
-  for (const { partitionKey: key, ttlMs = 0 } of spends) {
-    if (key === partitionKey) longestMs = Math.max(longestMs, ttlMs);
+  for (const each of spends) {
+    if (objectKeyOf(each) === objectKeyOf(spend)) longestMs = Math.max(longestMs, each.ttlMs ?? 0);
   }
   return longestMs;
 }

@@ -231,3 +231,7 @@ export const valuesOf = (
   values: readonly KeyValue[],
   address: KeyValue,
 ): readonly KeyValue[] => sources.map((source) => (source === null ? address : (values[source] ?? null)));
+
+/** A part as answers name it: one that a function gives by the level whose function it is. */
+export const shownName = (part: string, { name, ancestors }: Pick<Policy, "name" | "ancestors">): string =>
+  part.replace(/^custom(?::(.*))?$/, (_, level: string = ancestors[0]?.policy ?? name) => `key:${level}`);

@@ -4,6 +4,7 @@ import { enforcedPolicy } from "../../policy/compiled-policy.ts";
 import { partName } from "../../policy/key.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { callerLevels, contradictedPart, noAttributes, resolveCallerKey, rootKeyOf } from "../../policy/resolve-key.ts";
+import { shownName } from "../../policy/within.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import { lastOutcome } from "../../limiter/isolate/client.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
@@ -104,7 +105,7 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
       open.map(async (each) => ({ each, resolved: await resolveCheck(call, each.check) })),
     );
     const charged = resolutions.flatMap(({ each, resolved }) => {
-      if (!isFailure(resolved) && !isOff(resolved)) return { each, resolved };
+      if (!isFailure(resolved) && !(isOff(resolved) && resolved.levels === undefined)) return { each, resolved };
       each.decided = isFailure(resolved) ? resolved : decidedCheck(resolved, null);
       return [];
     });
@@ -200,14 +201,24 @@ export async function resolveCheck(
   const own = await resolvePolicyCheck(context, policy, check, isInTree);
   if (!isInTree || isFailure(own)) return own;
   const levels: ResolvedCheck[] = [];
+  const attributes = wholeAttributes(policy, check);
   for (const level of callerLevels(policy, policies)) {
-    const key = check.key?.slice(0, level.key.length);
+    const above = { cost, key: check.key?.slice(0, level.key.length), attributes };
     // oxlint-disable-next-line no-await-in-loop -- at most a few levels, whose keys are usually cached
-    const resolved = level === policy ? own : await resolvePolicyCheck(context, level, { cost, key }, isInTree);
+    const resolved = level === policy ? own : await resolvePolicyCheck(context, level, above, isInTree);
     if (isFailure(resolved)) return resolved;
     levels.push(resolved);
   }
   return { ...own, levels };
+}
+
+/** The attributes of a caller and its key: as for a request, the entries of an ancestor are compared with all of them. */
+function wholeAttributes({ key: parts }: Policy, { key = [], attributes }: Pick<PolicyCheck, "key" | "attributes">) {
+  const ofKey = parts.flatMap((part, index): [string, readonly string[]][] => {
+    const text = key[index];
+    return text === undefined || part.kind === "global" ? [] : [[partName(part), [text]]];
+  });
+  return new Map([...ofKey, ...(attributes ?? [])]);
 }
 
 async function resolvePolicyCheck(
@@ -244,7 +255,7 @@ function policyNamed(name: string | undefined, policies: readonly Policy[]): Pol
 }
 
 export function invalidKey(policy: Policy): Failure {
-  const parts = policy.key.map(partName);
+  const parts = policy.key.map((part) => shownName(partName(part), policy));
   const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
   const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
   const accepted = `${texts} for ${parts.join(", ")}${addresses}`;

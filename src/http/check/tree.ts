@@ -9,7 +9,7 @@ import {
   type Spend,
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
-import { keyPseudonym } from "../../observability/events.ts";
+import { keyPseudonym, report } from "../../observability/events.ts";
 import { longestWaitMs } from "../../strategies/index.ts";
 import { loggedDenials } from "../proxy/denial.ts";
 import { logDeniedRequest, recordOutcomes } from "../record-outcomes.ts";
@@ -61,7 +61,9 @@ export async function decideTree(
   }
   if (ttlMs !== undefined) {
     const admission = await limiter.reserve(spends, ttlMs, scope);
-    return { levels, admission, address: admission.address };
+    // The statistics need to know that the spends are reserved.
+    const reserved = levels.map((level) => ({ ...level, spend: { ...level.spend, ttlMs } }));
+    return { levels: reserved, admission, address: admission.address };
   }
   const [admission = new ChargeResult()] = await limiter.admitEach([spends], scope);
   return { levels, admission, address: null };
@@ -141,10 +143,20 @@ export function reportTree(runtime: Runtime, { levels, admission }: DecidedTree,
   }
   const request = { spends: groupOf(levels), admission };
   recordOutcomes(request, runtime);
-  for (const { spend, uncharged } of levels) {
-    if (uncharged === "allow" && !admission.isRefused) statistics?.count(spend.policy.name, "exempt");
-  }
+  for (const { spend, uncharged } of levels) if (uncharged === "deny") reportDryRun(runtime, spend);
+  const exempt = admission.isRefused ? [] : levels.filter(({ uncharged }) => uncharged === "allow");
+  for (const { spend } of exempt) statistics?.count(spend.policy.name, "exempt");
+  // The outcomes of enforced policies count the request already.
+  const isCounted = admission.isRefused || admission.outcomes.some(({ policy }) => !policy.isDryRun);
+  if (!isCounted && exempt.some(({ isDryRun }) => !isDryRun)) statistics?.countRequest(null);
   if (!admission.isRefused) return null;
   for (const each of denialLog === null ? [] : loggedDenials(request)) denialLog?.note(() => each, waitUntil);
   return logDeniedRequest(request, runtime);
+}
+
+/** Records that the `deny` list of a dry run has the key. */
+function reportDryRun({ statistics }: Pick<Runtime, "statistics">, { policy, partitionKey, plain }: Spend): void {
+  statistics?.record(policy.name, "dry-run-denied", { partitionKey, cost: 0 }, null, plain ?? null);
+  const key = keyPseudonym(partitionKey);
+  report({ event: "dry-run-denied", policy: policy.name, violated: [], reason: "listed", key });
 }

@@ -2,6 +2,7 @@
 import type { KeyDenial } from "../../policy/resolve-key.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { shownName } from "../../policy/within.ts";
 import { denialReason, isByKeyRule, type Outcome, type Spend, violatedLimits } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import {
@@ -68,9 +69,7 @@ export async function denyByKey(denials: readonly KeyDenial[], context: DenialCo
   }
   if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" }, instance);
   const missing = denials.flatMap((denial) =>
-    denial.kind === "missing-key"
-      ? denial.missing.map((part) => (part === "custom" ? `key:${denial.policy.name}` : part))
-      : [],
+    denial.kind === "missing-key" ? denial.missing.map((part) => shownName(part, denial.policy)) : [],
   );
   return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] }, instance);
 }

@@ -1,0 +1,195 @@
+/** Trees of policies through the operations of `/check` and the proxy, with their statistics, in one process. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  type CallerContext,
+  decideBatch,
+  decideCheck,
+  look,
+  openReservation,
+  settleReservation,
+} from "../../src/http/check/operations.ts";
+import { explainedKey } from "../../src/admin/explain/explanation.ts";
+import { isFailure } from "../../src/http/wire/problems.ts";
+import type { CheckAnswer } from "../../src/http/check/answer.ts";
+import type { Failure } from "../../src/http/wire/problems.ts";
+import { CountedSite } from "./counted-site.ts";
+
+beforeEach(() => {
+  vi.spyOn(console, "error").mockReturnValue(undefined);
+  vi.spyOn(console, "warn").mockReturnValue(undefined);
+});
+afterEach(() => void vi.restoreAllMocks());
+
+const log = { strategy: "sliding-log" };
+const org = { name: "org", key: "header:x-org", limits: "5/hour", ...log };
+const user = { name: "user", within: "org", key: "header:x-user", limits: "2/hour", denyCache: undefined, ...log };
+
+const treeOf = (root: object = {}, child: object = {}, ...others: readonly object[]): CountedSite =>
+  new CountedSite([{ ...org, ...root }, { ...user, ...child }, ...others]);
+
+const callOf = ({ runtime, waitUntil }: CountedSite): CallerContext => ({ runtime, tenant: null, waitUntil });
+
+const ann = { policy: "user", key: ["acme", "ann"] };
+const bob = { policy: "user", key: ["acme", "bob"] };
+
+const remainingIn = (answer: CheckAnswer | Failure): number[] | string =>
+  isFailure(answer) ? answer.kind : answer.limits.map(({ remaining }) => remaining);
+
+const remaining = async (site: CountedSite, check = ann): Promise<number[] | string> =>
+  remainingIn(await look(callOf(site), { ...check, cost: 0 }));
+
+const by = (organisation: string, person: string): Record<string, string> => ({
+  "X-Org": organisation,
+  "X-User": person,
+});
+
+describe("/check of a level", () => {
+  it.each(["alone", "in a batch"])("that is off charges the levels above it, %s", async (form) => {
+    const site = treeOf();
+    const policies = site.runtime.policies.map((each) => ({ ...each, isOff: each.name === "user" }));
+    const call = { ...callOf(site), runtime: { ...site.runtime, policies } };
+    const check = { ...ann, cost: 1 };
+    const answer = form === "alone" ? await decideCheck(call, check) : (await decideBatch(call, [check]))[0];
+    expect(answer).toMatchObject({ allowed: true, reason: "off" });
+    expect(await remaining(site)).toEqual([4, 2]);
+  });
+
+  it("compares the attributes of the caller with the entries of every level", async () => {
+    const pro = { when: "country=DE", limits: [{ limit: 50, window: "1h", ...log }] };
+    const site = treeOf({ deny: ["192.0.2.0/24"], overrides: [pro] });
+    const denied = await decideCheck(callOf(site), { ...ann, cost: 1, attributes: new Map([["ip", ["192.0.2.7"]]]) });
+    expect(denied).toMatchObject({ allowed: false, reason: "deny" });
+    const plan = new Map([["country", ["DE"]]]);
+    expect(remainingIn(await decideCheck(callOf(site), { ...ann, cost: 1, attributes: plan }))).toEqual([49, 1]);
+  });
+
+  it("compares the parts of the whole key with the entries of every level, as for a request", async () => {
+    const site = treeOf({ deny: ["192.0.2.1"] }, { key: "ip" });
+    expect(await site.request(by("acme", "ann"))).toBe(403);
+    const denied = await decideCheck(callOf(site), { policy: "user", key: ["acme", "192.0.2.1"], cost: 1 });
+    expect(denied).toMatchObject({ allowed: false, reason: "deny" });
+  });
+});
+
+describe("statistics of a tree", () => {
+  it("a reservation for which a key has no room counts as denied", async () => {
+    const site = treeOf({ limits: "100000/hour" }, { limits: "100000/hour" });
+    for (let count = 0; count < 1_000; count++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await openReservation(callOf(site), { ...ann, cost: 1, ttlMs: 60_000 });
+    }
+    await site.batch();
+    expect(await openReservation(callOf(site), { ...ann, cost: 1, ttlMs: 60_000 })).toMatchObject({
+      kind: "reservations-full",
+    });
+    expect(await site.counts("org")).toMatchObject({ outcomes: { denied: 1 }, deniedRequests: 1 });
+  });
+
+  it("a check that every level exempts counts as one request", async () => {
+    const site = treeOf({ allow: ["acme"] }, { allow: [["acme", "ann"]] });
+    expect(await decideCheck(callOf(site), { ...ann, cost: 1 })).toMatchObject({ allowed: true, reason: "allow" });
+    const batch = await site.batch();
+    expect(batch?.requests).toBe(1);
+    expect(batch?.policies).toMatchObject({ org: { outcomes: { exempt: 1 } }, user: { outcomes: { exempt: 1 } } });
+  });
+
+  it("a dry run whose deny list has the key is counted, and denies nothing", async () => {
+    const site = treeOf({ deny: ["acme"], dryRun: true });
+    expect(await decideCheck(callOf(site), { ...ann, cost: 1 })).toMatchObject({ allowed: true });
+    const batch = await site.batch();
+    expect(batch?.requests).toBe(1);
+    expect(batch?.policies).toMatchObject({
+      org: { outcomes: { "dry-run-denied": 1 } },
+      user: { outcomes: { allowed: 1 } },
+    });
+  });
+});
+
+describe("reservations of a tree", () => {
+  it("settle each level to its own cost, once, whichever level counts the response", async () => {
+    const site = treeOf(
+      { limits: "100/hour", count: { status: ["401"] } },
+      { limits: "1000/hour", cost: { from: "response-header:x-tokens", reserve: 100, max: 1000 } },
+      { name: "all", key: "header:x-org", limits: "50/hour", cost: 7, ...log },
+    );
+    site.forwardTo = async () => new Response("answered", { headers: { "X-Tokens": "40" } });
+    expect(await site.request(by("acme", "ann"))).toBe(200);
+    await site.batch();
+    expect(await remaining(site)).toEqual([100, 960]);
+    expect(await remaining(site, { policy: "all", key: ["acme"] })).toEqual([43]);
+    site.forwardTo = async () => new Response("answered", { status: 401, headers: { "X-Tokens": "300" } });
+    expect(await site.request(by("acme", "ann"))).toBe(401);
+    await site.batch();
+    expect(await remaining(site)).toEqual([99, 660]);
+    expect(await remaining(site, { policy: "all", key: ["acme"] })).toEqual([36]);
+  });
+
+  it("that another object denies are given back at every level", async () => {
+    const site = treeOf({}, {}, { name: "other", key: "header:x-user", limits: "1/hour", ...log });
+    expect(await site.request(by("acme", "ann"))).toBe(200);
+    expect(await site.request(by("acme", "ann"))).toBe(429);
+    await site.batch();
+    expect(await remaining(site)).toEqual([4, 1]);
+  });
+});
+
+describe("the deny cache", () => {
+  it("denies neither another user nor a request after a refund", async () => {
+    const site = treeOf({ denyCache: true });
+    for (const status of [200, 200, 429, 429]) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await site.request(by("acme", "ann"))).toBe(status);
+    }
+    expect(await site.request(by("acme", "bob"))).toBe(200);
+    const opened = await openReservation(callOf(site), { ...bob, cost: 1, ttlMs: 60_000 });
+    const id = isFailure(opened) ? null : opened.id;
+    await decideCheck(callOf(site), { policy: "org", key: ["acme"], cost: 1 });
+    expect(await site.request(by("acme", "eve"))).toBe(429);
+    expect(await settleReservation(callOf(site), { id: id ?? "", cost: 0 })).toEqual({ settled: true });
+    expect(await site.request(by("acme", "eve"))).toBe(200);
+  });
+});
+
+describe("the explanation of a level", () => {
+  const explain = async (site: CountedSite, key: (string | null)[]) => {
+    const { runtime, waitUntil, isolate } = site;
+    const context = { runtime: { ...runtime, control: null }, nowMs: isolate.clock.now(), waitUntil };
+    const attributes = new Map([["ip", ["192.0.2.1"]]]);
+    const explained = await explainedKey(
+      { ...context, knownRules: () => Promise.resolve(null) },
+      { policy: "user", key, attributes },
+    );
+    if (isFailure(explained)) throw new Error(`refused: ${JSON.stringify(explained)}`);
+    return explained;
+  };
+
+  it.each([
+    ["skip", "deny", [null, "ann"], [true, "allow"]],
+    ["deny", "skip", ["acme", null], [true, "allow"]],
+    ["ip", "deny", ["acme", null], [false, "deny"]],
+  ])(
+    "with onMissingKey = %s and %s of the levels, %j is decided by its first missing part",
+    async (root, child, key, is) => {
+      const explained = await explain(treeOf({ onMissingKey: root }, { onMissingKey: child }), key);
+      expect([explained.allowed, explained.reason]).toEqual(is);
+      expect(explained.steps.find(({ decides }) => decides)?.step).toBe("missing-key");
+    },
+  );
+
+  it.each([
+    ["ip", "shared", [null, "ann"]],
+    ["shared", "ip", ["acme", null]],
+    ["ip", "ip", [null, null]],
+    ["shared", "shared", [null, null]],
+  ])("with onMissingKey = %s and %s of the levels, %j is the key that a request charges", async (root, child, key) => {
+    const site = treeOf({ onMissingKey: root }, { onMissingKey: child });
+    const [organisation = null, person = null] = key;
+    const headers = {
+      ...(organisation !== null && { "X-Org": organisation }),
+      ...(person !== null && { "X-User": person }),
+    };
+    expect(await site.request(headers)).toBe(200);
+    const { limits } = await explain(site, key);
+    expect(limits.map((limit) => limit.remaining)).toEqual([1]);
+  });
+});
