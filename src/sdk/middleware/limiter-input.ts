@@ -52,23 +52,24 @@ export function readLimited(
 ): PolicyCheck & { readonly policy: string } {
   const read = (method === "reserve" ? null : commonCheck(input)) ?? parsed(method, input);
   const own = ownPolicy(method, input, stated);
+  refuseFunctionAbove(method, own, stated, policies);
   const given = isRecord(input) ? input : {};
   const written = own.written["cost"];
   const fixed = typeof written === "number" ? written : 1;
   const { attributes } = read;
   return {
     policy: own.name,
-    key: keyOf(method, read.key, own, given),
+    key: keyOf(method, read.key, own, policies, given),
     cost: given["cost"] === undefined ? fixed : (read.cost ?? fixed),
     ...(attributes !== undefined && { attributes }),
     ...withStatedLimits(method, given["limits"], own, policies),
   };
 }
 
-export function readKeyOf(input: unknown, stated: readonly StatedPolicy[]): KeyReference {
+export function readKeyOf(input: unknown, stated: readonly StatedPolicy[], policies: readonly Policy[]): KeyReference {
   const { key } = parsed("forget", input);
   const own = ownPolicy("forget", input, stated);
-  return { policy: own.name, key: keyOf("forget", key, own, input) };
+  return { policy: own.name, key: keyOf("forget", key, own, policies, input) };
 }
 
 export const readSettlement = (input: unknown): { readonly id: string | null; readonly cost: number } =>
@@ -92,19 +93,41 @@ function ownPolicy(method: LimiterMethod, input: unknown, stated: readonly State
 
 /**
  * Reads the key in the form that keys of requests have. If the option `key` is a function, the input's `key` stands for
- * its result.
+ * its result. The key of a policy within another one is a list with one text for each part of the whole key.
  */
 function keyOf(
   method: LimiterMethod,
   key: readonly string[] | undefined,
   { name, functions }: StatedPolicy,
+  policies: readonly Policy[],
   input: unknown,
 ): readonly string[] | undefined {
+  const policy = policies.find((each) => each.name === name);
+  if (policy !== undefined && policy.ancestors.length > 0) {
+    const isGiven = (index: number): boolean => policy.key[index]?.kind === "custom";
+    return key?.map((text, index) => (isGiven(index) ? (customKeyText(text, name) ?? text) : text));
+  }
   if (functions.key === null) return key;
   const text = customKeyText(key, name);
   if (text !== null) return [text];
   const accepted = "a text, or a list of texts";
   throw inputError(method, input, [{ field: "key", accepted }]);
+}
+
+/** A call states the limits of its own policy only. */
+function refuseFunctionAbove(
+  method: LimiterMethod,
+  { name }: StatedPolicy,
+  stated: readonly StatedPolicy[],
+  policies: readonly Policy[],
+): void {
+  const ancestors = policies.find((each) => each.name === name)?.ancestors ?? [];
+  const above = stated.find(
+    (each) => each.functions.limits !== null && ancestors.some(({ policy }) => policy === each.name),
+  );
+  if (above === undefined) return;
+  const accepted = `a policy that is not within "${above.name}", because limits of "${above.name}" is a function of a request`;
+  throw inputError(method, {}, [{ field: "policy", value: name, accepted }]);
 }
 
 /** Reads the limits before the key, so that invalid limits are reported for every key. */

@@ -166,8 +166,8 @@ export function limiterOf(
     // A successful answer contains the id. The answer that stands for a failure has none, so its id is null.
     reserve: async (env, input) => ({ id: null, ...(await reserve(env, input)) }),
     forget: async (env, input) => {
-      const reference = readKeyOf(input, stated);
-      const failure = await forgetKey(await call(env), reference);
+      const called = await call(env);
+      const failure = await forgetKey(called, readKeyOf(input, stated, called.runtime.policies));
       if (failure !== null) throw failureError("forget", input, failure);
     },
     settle: async (env, input) => {

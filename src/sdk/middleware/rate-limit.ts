@@ -213,6 +213,9 @@ async function valuesFor(
   const stated = new Map<string, unknown>();
   for (const { name, functions } of policies) {
     const { skip, key, cost, limits } = functions;
+    // A policy applies only where the policies apply that it is within.
+    if (runtime.policies.find((each) => each.name === name)?.ancestors.some(({ policy }) => !charged.has(policy)))
+      continue;
     if (skip !== null && checkedSkip(await skip(c), name)) continue;
     charged.add(name);
     if (key !== null) keys.set(name, customKeyText(await key(c), name));
