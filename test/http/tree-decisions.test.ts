@@ -193,3 +193,141 @@ describe("the explanation of a level", () => {
     expect(limits.map((limit) => limit.remaining)).toEqual([1]);
   });
 });
+
+describe("a tree whose object gives no answer", () => {
+  const failing = (site: CountedSite): void => {
+    site.isolate.before = () => Promise.reject(new Error("the object is gone"));
+  };
+
+  it("is decided by the isolate's own meters, all levels or none", async () => {
+    const site = treeOf();
+    failing(site);
+    const statuses: number[] = [];
+    for (const person of ["ann", "ann", "ann", "bob", "bob", "eve", "eve"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(await site.request(by("acme", person)));
+    }
+    expect(statuses).toEqual([200, 200, 429, 200, 200, 200, 429]);
+    expect(await site.request(by("other", "ann"))).toBe(200);
+  });
+
+  it.each([
+    ["open", 200],
+    ["closed", 503],
+  ])("with onError = %s of the root, every request gets %i", async (onError, status) => {
+    const site = treeOf({ onError });
+    failing(site);
+    for (let count = 0; count < 3; count++) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await site.request(by("acme", "ann"))).toBe(status);
+    }
+    expect(await decideCheck(callOf(site), { ...ann, cost: 1 })).toMatchObject({ kind: "undecided" });
+  });
+});
+
+describe("a sharded root", () => {
+  it("decides trees and other keys of a shard in one call, each with its own key", async () => {
+    const shards = { objects: "sharded", shards: 1 };
+    const site = treeOf(shards, {}, { ...shards, name: "plain", key: "header:x-user", limits: "2/hour", ...log });
+    const plain = (person: string) => ({ policy: "plain", key: [person], cost: 1 });
+    const checks = [ann, ann, bob, ann, { policy: "user", key: ["other", "ann"] }].map((each) => ({
+      ...each,
+      cost: 1,
+    }));
+    const results = await decideBatch(callOf(site), [plain("ann"), ...checks, plain("ann"), plain("ann")]);
+    expect(results.map((each) => !isFailure(each) && each.allowed)).toEqual([
+      true,
+      true,
+      true,
+      true,
+      false,
+      true,
+      true,
+      false,
+    ]);
+    expect(site.isolate.callNames().length).toBe(1);
+    expect(await remaining(site)).toEqual([2, 0]);
+    expect(await remaining(site, { policy: "user", key: ["other", "ann"] })).toEqual([4, 1]);
+    expect(await remaining(site, { policy: "plain", key: ["ann"] })).toEqual([0]);
+  });
+});
+
+describe("a ban of a level", () => {
+  it("counts the denials by the level's own limits, and bans no other key", async () => {
+    const site = treeOf({ limits: "3/hour" }, { ban: { after: 2, within: "10m", for: "1h" } });
+    const statuses: number[] = [];
+    for (const person of ["ann", "ann", "bob", "bob", "bob", "eve"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(await site.request(by("acme", person)));
+    }
+    // The organisation denied bob and eve.
+    expect(statuses).toEqual([200, 200, 200, 429, 429, 429]);
+    expect(await look(callOf(site), { ...bob, cost: 0 })).toMatchObject({ bannedForMs: 0 });
+    await site.request(by("acme", "ann"));
+    await site.request(by("acme", "ann"));
+    expect(await look(callOf(site), { ...ann, cost: 0 })).toMatchObject({ allowed: false, bannedForMs: 3_600_000 });
+    expect(await look(callOf(site), { policy: "org", key: ["acme"], cost: 0 })).toMatchObject({ bannedForMs: 0 });
+    await site.isolate.clock.pass(3_599_999);
+    expect(await site.request(by("acme", "ann"))).toBe(429);
+    await site.isolate.clock.pass(1);
+    expect(await site.request(by("acme", "ann"))).toBe(200);
+  });
+
+  it("of the root denies all keys within it, and charges none of them", async () => {
+    const site = treeOf({ limits: "2/hour", ban: "10m" });
+    for (const person of ["ann", "bob", "eve"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      await site.request(by("acme", person));
+    }
+    expect(await look(callOf(site), { policy: "user", key: ["acme", "new"], cost: 0 })).toMatchObject({
+      allowed: false,
+      bannedForMs: 600_000,
+      limits: [{ remaining: 0 }, { remaining: 2 }],
+    });
+    expect(await site.request(by("other", "ann"))).toBe(200);
+  });
+});
+
+describe("the waits of a tree", () => {
+  it("are the least after which all levels fit", async () => {
+    const site = treeOf(
+      { limits: [{ limit: 3, window: "10m", ...log }] },
+      { limits: [{ limit: 2, window: "1h", ...log }] },
+    );
+    await site.request(by("acme", "ann"));
+    await site.isolate.clock.pass(1_234);
+    await site.request(by("acme", "ann"));
+    await site.isolate.clock.pass(60_000);
+    await site.request(by("acme", "bob"));
+    const answer = await decideCheck(callOf(site), { ...ann, cost: 1 });
+    expect(answer).toMatchObject({ allowed: false, retryAfterMs: 3_600_000 - 61_234, violated: ["org", "user"] });
+    await site.isolate.clock.pass(3_600_000 - 61_234 - 1);
+    expect(await site.request(by("acme", "ann"))).toBe(429);
+    await site.isolate.clock.pass(1);
+    expect(await site.request(by("acme", "ann"))).toBe(200);
+  });
+});
+
+describe("preflights", () => {
+  const preflight = {
+    method: "OPTIONS",
+    headers: {
+      Origin: "https://app.example",
+      "Access-Control-Request-Method": "GET",
+      "X-Org": "acme",
+      "X-User": "ann",
+    },
+  };
+
+  it("are denied by the deny list and the ban of each level, and charge no level", async () => {
+    const listed = treeOf({ deny: ["acme"] });
+    expect(await listed.request(preflight.headers, preflight)).toBe(403);
+    const site = treeOf({}, { limits: "1/hour", ban: "10m" });
+    expect(await site.request(preflight.headers, preflight)).toBe(200);
+    expect(await remaining(site)).toEqual([5, 1]);
+    await site.request(by("acme", "ann"));
+    await site.request(by("acme", "ann"));
+    expect(await site.request(preflight.headers, preflight)).toBe(429);
+    expect(await remaining(site)).toEqual([4, 0]);
+  });
+});
