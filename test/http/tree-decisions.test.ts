@@ -12,6 +12,7 @@ import { explainedKey } from "../../src/admin/explain/explanation.ts";
 import { isFailure } from "../../src/http/wire/problems.ts";
 import type { CheckAnswer } from "../../src/http/check/answer.ts";
 import type { Failure } from "../../src/http/wire/problems.ts";
+import { keyPseudonym } from "../../src/observability/events.ts";
 import { CountedSite } from "./counted-site.ts";
 
 beforeEach(() => {
@@ -250,6 +251,20 @@ describe("a sharded root", () => {
     expect(await remaining(site, { policy: "user", key: ["other", "ann"] })).toEqual([4, 1]);
     expect(await remaining(site, { policy: "plain", key: ["ann"] })).toEqual([0]);
   });
+});
+
+it("the event of a dry run that would have denied names the key of its level", async () => {
+  const site = treeOf({}, { limits: "1/hour", dryRun: true });
+  const events = vi.spyOn(console, "warn").mockReturnValue(undefined);
+  await site.request(by("acme", "ann"));
+  await site.request(by("acme", "ann"));
+  const { partitions, policies } = site.runtime;
+  const key = await partitions.partitionKey(policies[1]?.key ?? [], ["acme", "ann"]);
+  const logged = events.mock.calls
+    .flat()
+    .map(String)
+    .filter((event) => event.includes("dry-run-denied"));
+  expect(logged.map((event): unknown => JSON.parse(event))).toMatchObject([{ policy: "user", key: keyPseudonym(key) }]);
 });
 
 describe("a ban of a level", () => {

@@ -267,13 +267,13 @@ export async function refund(
 /** Logs the dry runs that would have denied the request. Logs none when another policy denies it. */
 export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
   if (!outcomes.every(admits)) return;
-  for (const outcome of outcomes) {
+  for (const [index, outcome] of outcomes.entries()) {
     const { policy, decision } = outcome;
     if (!policy.isDryRun || allows(outcome)) continue;
     const isBlocked = isByKeyRule(outcome, "block");
     const violated = decision === null || isBlocked ? [] : violatedLimits([decision]);
     const listing = isBlocked ? ({ reason: "listed" } as const) : {};
-    const key = keyPseudonym(group[0]?.partitionKey ?? "");
+    const key = keyPseudonym(group[index]?.partitionKey ?? "");
     report({ event: "dry-run-denied", policy: policy.name, violated, ...listing, key });
   }
 }
