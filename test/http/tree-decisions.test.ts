@@ -164,6 +164,11 @@ describe("the explanation of a level", () => {
     return explained;
   };
 
+  it("says that the levels above it must allow a request too", async () => {
+    const { text } = await explain(treeOf(), ["acme", "ann"]);
+    expect(text.join("\n")).toContain("This explains user alone. It is within org, which must allow a request too.");
+  });
+
   it.each([
     ["skip", "deny", [null, "ann"], [true, "allow"]],
     ["deny", "skip", ["acme", null], [true, "allow"]],

@@ -97,7 +97,8 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
     const outcome = decided ?? (await runtime.limiter.look(spend, new RequestScope(waitUntil)));
     const view = explanationOf(key, { outcome, reply: decided === undefined ? null : reply }, known, nowMs);
     const lines = explanationLines(view);
-    return { ...view, lines, text: explanationText(view, lines, missingAttributes(key, view.steps)) };
+    const ancestors = policy.ancestors.map((each) => each.policy);
+    return { ...view, lines, text: explanationText(view, lines, missingAttributes(key, view.steps), ancestors) };
   }
 }
 

@@ -35,6 +35,7 @@ export function explanationText(
   explained: Explained,
   lines: ExplanationLines,
   missingAttributes: readonly string[],
+  ancestors: readonly string[],
 ): readonly string[] {
   const { policy, mode, id, nextChangeInMs, limits, keyRules, policyRules } = explained;
   return [
@@ -50,7 +51,7 @@ export function explanationText(
     ...section("Open", lines.open),
     ...section("Steps (the first that matches decides)", lines.steps.map(stepLine)),
     ...section("Versions of the rules", versionLines(explained)),
-    ...section("Notes", notesOf(explained, missingAttributes)),
+    ...section("Notes", [...levelNotes(explained, ancestors), ...notesOf(explained, missingAttributes)]),
   ];
 }
 
@@ -220,6 +221,12 @@ const consistencyNotes = {
 /** The attributes as the body of a call has them. */
 const attributesText = (names: readonly string[]): string =>
   `attributes: {${names.map((name) => `${JSON.stringify(name)}: "…"`).join(", ")}}`;
+
+/** The outcome is that of one level, and a request must fit all of them. */
+const levelNotes = ({ policy }: Explained, ancestors: readonly string[]): string[] =>
+  ancestors.length === 0
+    ? []
+    : [`This explains ${policy} alone. It is within ${ancestors.join(" and ")}, which must allow a request too.`];
 
 function notesOf(explained: Explained, missingAttributes: readonly string[]): string[] {
   const { isKeyKnown, hasObjectAnswered, consistency, versions, steps } = explained;
