@@ -13,6 +13,7 @@ import { isFailure } from "../../src/http/wire/problems.ts";
 import type { CheckAnswer } from "../../src/http/check/answer.ts";
 import type { Failure } from "../../src/http/wire/problems.ts";
 import { keyPseudonym } from "../../src/observability/events.ts";
+import { settled } from "../fakes/isolate.ts";
 import { CountedSite } from "./counted-site.ts";
 
 beforeEach(() => {
@@ -43,6 +44,21 @@ const by = (organisation: string, person: string): Record<string, string> => ({
   "X-Org": organisation,
   "X-User": person,
 });
+
+const explain = async (site: CountedSite, key: (string | null)[]) => {
+  const { runtime, waitUntil, isolate } = site;
+  const context = { runtime: { ...runtime, control: null }, nowMs: isolate.clock.now(), waitUntil };
+  const attributes = new Map([["ip", ["192.0.2.1"]]]);
+  const explained = await explainedKey(
+    { ...context, knownRules: () => Promise.resolve(null) },
+    { policy: "user", key, attributes },
+  );
+  if (isFailure(explained)) throw new Error(`refused: ${JSON.stringify(explained)}`);
+  return explained;
+};
+
+const keyIn = (headers: Readonly<Record<string, string | undefined>>, name: string): string | null =>
+  headers[name] ?? null;
 
 describe("/check of a level", () => {
   it.each(["alone", "in a batch"])("that is off charges the levels above it, %s", async (form) => {
@@ -152,18 +168,6 @@ describe("the deny cache", () => {
 });
 
 describe("the explanation of a level", () => {
-  const explain = async (site: CountedSite, key: (string | null)[]) => {
-    const { runtime, waitUntil, isolate } = site;
-    const context = { runtime: { ...runtime, control: null }, nowMs: isolate.clock.now(), waitUntil };
-    const attributes = new Map([["ip", ["192.0.2.1"]]]);
-    const explained = await explainedKey(
-      { ...context, knownRules: () => Promise.resolve(null) },
-      { policy: "user", key, attributes },
-    );
-    if (isFailure(explained)) throw new Error(`refused: ${JSON.stringify(explained)}`);
-    return explained;
-  };
-
   it("says that the levels above it must allow a request too", async () => {
     const { text } = await explain(treeOf(), ["acme", "ann"]);
     expect(text.join("\n")).toContain("This explains user alone. It is within org, which must allow a request too.");
@@ -350,4 +354,78 @@ describe("preflights", () => {
     expect(await site.request(preflight.headers, preflight)).toBe(429);
     expect(await remaining(site)).toEqual([4, 0]);
   });
+});
+
+describe("slots of a level", () => {
+  it("are held while the request is in flight, and denied requests hold none at any level", async () => {
+    const slots = [{ limit: 1, window: "10s", strategy: "concurrency" }];
+    const site = treeOf({ limits: [{ limit: 2, window: "10s", strategy: "concurrency" }] }, { limits: slots });
+    const origin = Promise.withResolvers<null>();
+    site.forwardTo = async () => new Response(await origin.promise);
+    const first = site.request(by("acme", "ann"));
+    await settled();
+    // Renewals keep the slots beyond their lease.
+    for (let seconds = 0; seconds < 30; seconds++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await site.isolate.clock.pass(1_000);
+    }
+    expect(await site.request(by("acme", "ann"))).toBe(429);
+    expect(await remaining(site, bob)).toEqual([1, 1]);
+    const second = site.request(by("acme", "bob"));
+    await settled();
+    expect(await site.request(by("acme", "eve"))).toBe(429);
+    expect(await remaining(site, { policy: "user", key: ["acme", "eve"] })).toEqual([0, 1]);
+    origin.resolve(null);
+    await Promise.all([first, second]);
+    await site.batch();
+    expect(await remaining(site)).toEqual([2, 1]);
+  });
+});
+
+describe("the keys of a tree", () => {
+  it("differ by tenant at every level", async () => {
+    const site = treeOf({ limits: "1/hour" });
+    const check = { ...ann, cost: 1 };
+    const call = callOf(site);
+    for (const tenant of [null, "one", "two"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await decideCheck({ ...call, tenant }, check)).toMatchObject({ allowed: true });
+    }
+    expect(await decideCheck({ ...call, tenant: "one" }, check)).toMatchObject({ allowed: false });
+    const opened = await openReservation({ ...call, tenant: "two" }, { ...bob, cost: 0, ttlMs: 60_000 });
+    const id = isFailure(opened) ? "" : (opened.id ?? "");
+    expect(await settleReservation({ ...call, tenant: "one" }, { id, cost: 0 })).toEqual({ settled: false });
+    expect(await settleReservation({ ...call, tenant: "two" }, { id, cost: 0 })).toEqual({ settled: true });
+  });
+
+  it.each([
+    [{ "X-User": "ann" }, { "X-User": "ann", "X-Org": "acme" }],
+    [{ "X-Org": "acme" }, { "X-Org": "acme", "X-User": "192.0.2.1" }],
+    [{ "X-Org": "acme" }, { "X-User": "acme" }],
+    [
+      { "X-Org": "a", "X-User": "b" },
+      { "X-Org": "b", "X-User": "a" },
+    ],
+    [{ "X-Org": '["a","b"]' }, { "X-Org": "a", "X-User": "b" }],
+  ])("of %j and %j are never the same, whatever is missing", async (one, other) => {
+    for (const root of ["shared", "ip"]) {
+      for (const child of ["shared", "ip"]) {
+        const site = treeOf({ onMissingKey: root, limits: "1/hour" }, { onMissingKey: child, limits: "1/hour" });
+        // oxlint-disable no-await-in-loop
+        expect(await site.request({ ...one })).toBe(200);
+        const { limits } = await explain(site, [keyIn(other, "X-Org"), keyIn(other, "X-User")]);
+        expect(limits.map((limit) => limit.remaining)).toEqual([1]);
+        // oxlint-enable no-await-in-loop
+      }
+    }
+  });
+});
+
+it("checks of a batch that every level exempts are allowed", async () => {
+  const site = treeOf({ allow: ["acme"] }, { allow: [["acme", "ann"]] });
+  const results = await decideBatch(
+    callOf(site),
+    [ann, bob, ann].map((check) => ({ ...check, cost: 1 })),
+  );
+  expect(results).toMatchObject([{ reason: "allow" }, { reason: "limit" }, { reason: "allow" }]);
 });

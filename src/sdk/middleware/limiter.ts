@@ -34,7 +34,8 @@ export interface LimiterKeyInput {
   readonly policy?: string | undefined;
   /**
    * The key: a text, or one for each part of the policy's key. If the option `key` is a function, this is what it would
-   * return. A policy with the key `global` has one counter, and ignores it.
+   * return. A policy with the key `global` has one counter, and ignores it. For a policy within another one, it is the
+   * whole key: the texts of the root's key come first.
    * @default none, for `global`
    */
   readonly key?: string | readonly string[] | undefined;
