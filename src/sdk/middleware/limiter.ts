@@ -3,6 +3,7 @@
  * Object.
  */
 import type { Policy } from "../../policy/policy.ts";
+import { callerLevels } from "../../policy/resolve-key.ts";
 import type { Check } from "../../http/check/input.ts";
 import {
   type CallerContext,
@@ -154,7 +155,7 @@ export function limiterOf(
       const answer = await decide(called, check, input);
       if (!isFailure(answer)) return answer;
       const policy = policies.find(({ name }) => name === check.policy);
-      const standIn = policy === undefined ? null : answerToFailure(answer, policy, check.cost);
+      const standIn = policy === undefined ? null : answerToFailure(answer, policy, { policies, cost: check.cost });
       if (standIn === null) throw failureError(method, input, answer);
       return standIn;
     };
@@ -185,7 +186,11 @@ export function limiterOf(
  * The answer that stands for a failure that a route answers with 503 or 429, with the same wait. Null for any other
  * failure.
  */
-function answerToFailure(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
+function answerToFailure(
+  failure: Failure,
+  policy: Policy,
+  { policies, cost }: { readonly policies: readonly Policy[]; readonly cost: number },
+): LimiterAnswer | null {
   const common = { cost, delayMs: 0, bannedForMs: 0, limits: [], policy: policy.name, violated: [] };
   const denied = (reason: LimiterAnswer["reason"], retryAfterMs: number): LimiterAnswer => ({
     ...common,
@@ -196,7 +201,7 @@ function answerToFailure(failure: Failure, policy: Policy, cost: number): Limite
   });
   if (failure.kind === "reservations-full") return denied("reservations", failure.retryAfterMs);
   if (failure.kind !== "undecided") return null;
-  const isOpen = policy.isDryRun || policy.onError === "open";
+  const isOpen = callerLevels(policy, policies).every((level) => level.isDryRun) || policy.onError === "open";
   return isOpen
     ? { ...common, allowed: true, reason: "unavailable", retryAfterMs: 0, headers: {} }
     : denied("unavailable", unavailableRetryMs);

@@ -66,4 +66,12 @@ describe("a limiter without Hono", () => {
       'a policy that is not within "org", because limits of "org" is a function of a request, got "user"',
     );
   });
+
+  it("is denied while the object is unavailable if a level above a dry run fails closed", async () => {
+    const { env, fail } = createTestLimiter();
+    const limiter = createLimiter({ ...org, onError: "closed" }, { ...user, dryRun: true });
+    fail();
+    const answer = await limiter.check(env, { policy: "user", key: ["acme", "ann"] });
+    expect(answer).toMatchObject({ allowed: false, reason: "unavailable" });
+  });
 });
