@@ -134,7 +134,7 @@ describe("the keys of a tree", () => {
       { "X-Org": "b", "X-User": "a" },
     ],
     [{ "X-Org": '["a","b"]' }, { "X-Org": "a", "X-User": "b" }],
-  ])("of %j and %j are never the same, whatever is missing", async (one, other) => {
+  ])("requests with %j and with %j never have the same key, whatever is missing", async (one, other) => {
     for (const root of ["shared", "ip"]) {
       for (const child of ["shared", "ip"]) {
         const site = treeOf({ onMissingKey: root, limits: "1/hour" }, { onMissingKey: child, limits: "1/hour" });

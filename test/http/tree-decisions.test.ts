@@ -151,7 +151,7 @@ describe("a ban of a level", () => {
     expect(await site.request(by("acme", "ann"))).toBe(200);
   });
 
-  it("of the root denies all keys within it, and charges none of them", async () => {
+  it("a ban of the root denies all keys within it, and charges none of them", async () => {
     const site = treeOf({ limits: "2/hour", ban: "10m" });
     for (const person of ["ann", "bob", "eve"]) {
       // oxlint-disable-next-line no-await-in-loop
