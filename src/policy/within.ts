@@ -159,7 +159,7 @@ export function settingsOfPart(policy: KeyedPolicy, part: KeyPart): Pick<Policy,
 }
 
 /** A level of a policy's key. */
-interface KeyLevel {
+export interface KeyLevel {
   readonly onMissingKey: Ancestor["onMissingKey"];
   /** Whether it is the policy itself, and not an ancestor. */
   readonly isOwn: boolean;
