@@ -170,7 +170,7 @@ const imports: readonly Import[] = [
     folders: ofStrategies,
     mostKB: 17,
   },
-  { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.5 },
+  { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 26.2 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.2 },
   { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 57.5 },
   { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 107.5 },
