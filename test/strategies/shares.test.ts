@@ -13,7 +13,7 @@ import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { expectSame, limitFrom, startMs } from "./meters.ts";
 
-const runs = isFull ? 500 : 4;
+const runs = isFull ? 500 : 3;
 const windowMs = 1_000;
 const capacity = 60;
 
@@ -152,7 +152,7 @@ test("shares never change the bound of the parent's limit: a sliding log spends 
 test("with one active child, decisions are those of the parent without shares", () => {
   let denials = 0;
   for (const written of [...exact, counter]) {
-    for (let seed = 1; seed <= runs / 4; seed++) {
+    for (let seed = 1; seed <= Math.max(1, runs / 4); seed++) {
       const traffic = new Traffic(seed);
       const shared = createTree(levelsOf(written, "fair"));
       const plain = createTree(levelsOf(written, null));
