@@ -15,7 +15,10 @@ import {
   type Outcome,
   type Spend,
   type ChargeResult,
+  violatedLimits,
 } from "../limiter/isolate/outcome.ts";
+import type { LoggedDenial } from "../limiter/isolate/denial-log.ts";
+import { keyPseudonym } from "../observability/events.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** A request with its spends, after the limits have decided. */
@@ -192,6 +195,33 @@ export function logDeniedRequest(denied: DecidedRequest, { statistics }: Pick<Ru
   }
   if (full === undefined) return instance;
   return statistics.logDenial(denialOf(full, { outcome: "denied", reason: "reservations" }, null), null);
+}
+
+/** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
+const fullRetryAfterMs = 1_000;
+
+/** The denials of a request, one for each policy that denies it, as events. */
+export function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
+  const { denying, full } = denyingOf(denied);
+  if (full === undefined) {
+    // Outcomes without a decision are left out: the event `object-silent` reports them.
+    return denying.flatMap((outcome) => loggedDenial(outcome, denied.spends) ?? []);
+  }
+  const key = keyPseudonym(full.partitionKey);
+  return [{ policy: full.policy.name, reason: "reservations", violated: [], key, retryAfterMs: fullRetryAfterMs }];
+}
+
+function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial | null {
+  const { policy, decision } = outcome;
+  if (decision === null) return null;
+  const spend = spends.find((each) => each.policy.name === policy.name);
+  return {
+    policy: policy.name,
+    reason: denialReason([outcome]),
+    violated: isByKeyRule(outcome, "block") ? [] : violatedLimits([decision]),
+    ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
+    retryAfterMs: decision.retryAfterMs,
+  };
 }
 
 const denialOf = (

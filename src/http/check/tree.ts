@@ -11,8 +11,7 @@ import {
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { longestWaitMs } from "../../strategies/index.ts";
-import { loggedDenials } from "../proxy/denial.ts";
-import { logDeniedRequest, recordOutcomes } from "../record-outcomes.ts";
+import { logDeniedRequest, recordOutcomes, loggedDenials } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
 import type { Failure } from "../wire/problems.ts";

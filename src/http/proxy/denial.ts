@@ -3,11 +3,12 @@ import type { KeyDenial } from "../../policy/resolve-key.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { shownName } from "../../policy/within.ts";
-import { denialReason, isByKeyRule, type Outcome, type Spend, violatedLimits } from "../../limiter/isolate/outcome.ts";
+import { denialReason, isByKeyRule, type Outcome, violatedLimits } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import {
   type DecidedRequest,
   denyingOf,
+  loggedDenials,
   logDeniedRequest,
   recordKeyDenials,
   recordOutcomes,
@@ -170,31 +171,4 @@ function limitFailure(denying: readonly Outcome[]): Failure {
   return reason === "ban"
     ? { kind: "abnormal-usage", violated, retryAfterMs }
     : { kind: "quota-exceeded", reason, violated, retryAfterMs };
-}
-
-/** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
-const fullRetryAfterMs = 1_000;
-
-/** The denials of a request, one for each policy that denies it, as events. */
-export function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
-  const { denying, full } = denyingOf(denied);
-  if (full === undefined) {
-    // Outcomes without a decision are left out: the event `object-silent` reports them.
-    return denying.flatMap((outcome) => loggedDenial(outcome, denied.spends) ?? []);
-  }
-  const key = keyPseudonym(full.partitionKey);
-  return [{ policy: full.policy.name, reason: "reservations", violated: [], key, retryAfterMs: fullRetryAfterMs }];
-}
-
-function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial | null {
-  const { policy, decision } = outcome;
-  if (decision === null) return null;
-  const spend = spends.find((each) => each.policy.name === policy.name);
-  return {
-    policy: policy.name,
-    reason: denialReason([outcome]),
-    violated: isByKeyRule(outcome, "block") ? [] : violatedLimits([decision]),
-    ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
-    retryAfterMs: decision.retryAfterMs,
-  };
 }
