@@ -98,7 +98,7 @@ it("the Worker that the SvelteKit adapter writes is the one that the main module
   const page = "how-to/other-frameworks";
   const [, file = ""] = /config: "([^"]+)"/.exec(pageBlock(page, "js svelte-config")) ?? [];
   const [, imported = ""] = /^import handler from "([^"]+)"/.exec(pageBlock(page, "ts sveltekit")) ?? [];
-  const configuration = pageBlock(page, "toml other");
+  const configuration = pageBlock(page, "toml other", ".svelte-kit");
   expect(configuration).toContain(`# ${file}`);
   const folder = mkdtempSync(join(tmpdir(), "headgate-sveltekit-"));
   try {

@@ -25,7 +25,16 @@ const handler = `(request, env, ctx) => {
   if (typeof ctx?.waitUntil !== "function" && !("isRouterContext" in env)) throw new Error("no context");
   return new Response("Hello, Ada!", { headers: { "X-Page": new URL(request.url).pathname } });
 }`;
-const generated = `export default { fetch: ${handler} };\nexport class DOQueueHandler {}\nexport class DOShardedTagCache {}\n`;
+const generated = `export default { fetch: ${handler} };`;
+/** Revalidates as the queue of OpenNext does. */
+const openNext = `const respond = ${handler};
+export default {
+  fetch: (request, env, ctx) =>
+    new URL(request.url).pathname === "/revalidate"
+      ? env.WORKER_SELF_REFERENCE.fetch("https://app.example/hello/Ada", { method: "HEAD" })
+      : respond(request, env, ctx),
+};
+export class DOQueueHandler {}`;
 
 const reactRouter = `export class RouterContextProvider { isRouterContext = true; }
 export function createRequestHandler(build, mode) {
@@ -33,18 +42,36 @@ export function createRequestHandler(build, mode) {
   return async (request, context) => (await build()).handle(request, context);
 }`;
 
+/** The names that the bundler of React Router defines. */
+const bundler = `
+[alias]
+"virtual:react-router/server-build" = "./build.js"
+
+[define]
+"import.meta.env.MODE" = "'production'"
+`;
+
 interface Framework {
   readonly name: string;
   readonly files?: Readonly<Record<string, string>>;
   readonly packages?: readonly string[];
+  /** Lines of the Worker's configuration besides those of the limiter. */
+  readonly more?: string;
 }
+
+const next = {
+  name: "next",
+  files: { ".open-next/worker.js": openNext },
+  more: pageBlock(frameworks, "toml other", "WORKER_SELF_REFERENCE"),
+};
 
 const all: readonly Framework[] = [
   { name: "itty-router", packages: ["itty-router"] },
   { name: "sveltekit", files: { ".svelte-kit/cloudflare/_worker.js": generated } },
-  { name: "next", files: { ".open-next/worker.js": generated } },
+  next,
   {
     name: "react-router",
+    more: bundler,
     files: {
       "node_modules/react-router/package.json": '{ "type": "module", "exports": "./index.js" }',
       "node_modules/react-router/index.js": reactRouter,
@@ -61,23 +88,14 @@ const all: readonly Framework[] = [
   },
 ];
 
-/** The names that the bundler of React Router defines. */
-const bundler = `
-[alias]
-"virtual:react-router/server-build" = "./build.js"
-
-[define]
-"import.meta.env.MODE" = "'production'"
-`;
-
-describe.each(all)("the main module for $name", ({ name, files = {}, packages = [] }) => {
+describe.each(all)("the main module for $name", ({ name, files = {}, packages = [], more = "" }) => {
   it("the main module passes ten requests of a second on to the framework, and answers the eleventh with 429", async () => {
     const server = await start({
       files: {
         ...files,
         "src/index.ts": mainModule(name),
         "src/limited.ts": pageBlock(frameworks, "ts limited"),
-        "wrangler.toml": configuration + (name === "react-router" ? bundler : ""),
+        "wrangler.toml": configuration + more,
       },
       packages,
     });
@@ -91,6 +109,25 @@ describe.each(all)("the main module for $name", ({ name, files = {}, packages = 
     });
     expect(await passed.text()).toBe("Hello, Ada!");
   });
+});
+
+it("revalidations of Next.js are neither limited nor charged", async () => {
+  const server = await start({
+    files: {
+      ...next.files,
+      "src/index.ts": mainModule("next"),
+      "src/limited.ts": pageBlock(frameworks, "ts limited"),
+      "wrangler.toml": configuration + next.more,
+    },
+  });
+  const pages = await Promise.all(
+    Array.from({ length: 11 }, async (_, number) => {
+      const headers = { "CF-Connecting-IP": `203.0.113.${number}` };
+      const response = await server.fetch("https://app.example/revalidate", { headers });
+      return response.headers.get("X-Page");
+    }),
+  );
+  expect(pages).toEqual(Array<string>(11).fill("/hello/Ada"));
 });
 
 function mainModule(name: string): string {
