@@ -191,16 +191,13 @@ export class Lease {
     const hasSteppedBack = nowMs < this.#seenMs;
     const isOver = (slice: BorrowedSlice): boolean => nowMs >= slice.endsAtMs || hasSteppedBack || leftOf(slice) === 0;
     this.#seenMs = nowMs;
-    if (!this.#slices.some(isOver)) return;
     this.#ended.push(...this.#slices.filter(isOver));
     this.#slices = this.#slices.filter((slice) => !isOver(slice));
   }
 
-  /** Ends all slices. @returns whether there is a slice to return */
-  end(): boolean {
+  end(): void {
     this.#ended.push(...this.#slices);
     this.#slices = [];
-    return this.#ended.length > 0;
   }
 
   /**

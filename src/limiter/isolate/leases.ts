@@ -239,7 +239,8 @@ export class Leases {
     const kept = used.slice(0, maximumLeasesPerKey);
     const evicted = this.#byKey.set(first.partitionKey, kept).flat();
     for (const each of [...used.slice(maximumLeasesPerKey), ...evicted]) {
-      if (each.end()) waitUntil(this.#returnEnded(each));
+      each.end();
+      waitUntil(this.#returnEnded(each));
     }
     return lease;
   }

@@ -116,6 +116,17 @@ describe("an isolate that borrows", () => {
   });
 });
 
+/** An isolate that has used up a slice of 8 units. Its call for the next slice is never answered. */
+async function usedUp(): Promise<TestIsolate> {
+  const isolate = new TestIsolate();
+  await remainingOfEach(isolate, 6);
+  isolate.before = ({ argument }) =>
+    (argument as LeaseCall).charges?.[0]?.cost === 0 ? new Promise(() => undefined) : Promise.resolve();
+  await remainingOfEach(isolate, 8);
+  isolate.calls.length = 0;
+  return isolate;
+}
+
 describe("a slice after its lifetime of one second", () => {
   it("after one second, a slice is returned with the number of its used units, and the isolate no longer spends from it", async () => {
     const isolate = new TestIsolate();
@@ -132,18 +143,38 @@ describe("a slice after its lifetime of one second", () => {
   });
 
   it("a slice that is used up causes no call for its return alone", async () => {
-    const isolate = new TestIsolate();
-    isolate.before = ({ argument }) =>
-      // The call for the next slice is never answered, so the isolate uses up the slice without getting another.
-      (argument as LeaseCall).charges?.[0]?.cost === 0 ? new Promise(() => undefined) : Promise.resolve();
-    await remainingOfEach(isolate, 16);
+    const isolate = await usedUp();
     await isolate.clock.pass(1_100);
-    expect(isolate.callNames()).not.toContain("giveBackSlices");
-    isolate.before = () => Promise.resolve();
-    await isolate.clock.pass(5_000);
+    expect(isolate.callNames()).toEqual([]);
+  });
+
+  it.for([
+    [0, [8]],
+    [2_999, [8]],
+    [3_000, []],
+  ] as const)(
+    "a slice that is used up is returned with the next call, unless the object has booked it by then: after %i ms, used units %j",
+    async ([afterMs, returned]) => {
+      const isolate = await usedUp();
+      await isolate.clock.pass(afterMs);
+      await remainingOfEach(isolate, 1);
+      expect(leaseCalls(isolate.calls)[0]?.returned?.map(({ used }) => used)).toEqual(returned);
+    },
+  );
+
+  it("a slice is no longer spent after its second while the next slice is open", async () => {
+    const isolate = new TestIsolate();
+    await remainingOfEach(isolate, 7);
+    await isolate.clock.pass(900);
+    // This request borrows the next slice.
     await remainingOfEach(isolate, 1);
-    const last = leaseCalls(isolate.calls).at(-1);
-    expect(last?.returned ?? []).toEqual([]);
+    await settled();
+    isolate.calls.length = 0;
+    await isolate.clock.pass(100);
+    expect(isolate.calls).toMatchObject([{ name: "giveBackSlices", argument: { returned: [{ used: 2 }] } }]);
+    await remainingOfEach(isolate, 3);
+    await isolate.clock.pass(1_000);
+    expect(leftAtObject(isolate)).toBe(1_000 - 11);
   });
 
   it("the return of a slice is sent again after its call was lost", async () => {

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { type SyncCall, objectLocation } from "../../../src/limiter/protocol.ts";
+import { type SyncCall, type SyncReply, objectLocation } from "../../../src/limiter/protocol.ts";
 import { type PendingSync, Replica } from "../../../src/limiter/isolate/replica.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";
@@ -52,8 +52,11 @@ class Pair {
     return sync;
   }
 
-  answer(sync: PendingSync): void {
-    const reply = this.#limiter.sync({ ...sync.call, isolate: "isolate" });
+  reply(sync: PendingSync): SyncReply {
+    return this.#limiter.sync({ ...sync.call, isolate: "isolate" });
+  }
+
+  answer(sync: PendingSync, reply: SyncReply | null = this.reply(sync)): void {
     this.replica.finishSync(sync, reply, this.localMs);
   }
 
@@ -159,6 +162,29 @@ describe("the spends of a replica", () => {
     pair.spend(5);
     pair.answer(sync);
     expect(pair.spend(0)).toBe(994);
+  });
+
+  it("a reply that arrives after a later sync has started changes neither the replica nor the batch of that sync", () => {
+    const pair = new Pair();
+    pair.spend(1);
+    const lost = pair.send();
+    const late = pair.reply(lost);
+    pair.answer(pair.send());
+    pair.spend(5);
+    const next = pair.send();
+    pair.answer(lost, late);
+    expect(pair.spend(0)).toBe(994);
+    pair.answer(next, null);
+    expect(pair.sync()).toEqual([[0, 5]]);
+    expect(pair.leftAtObject).toBe(994);
+  });
+
+  it("after a sync without spends was lost, the next sync sends the spends since then", () => {
+    const pair = new Pair();
+    pair.spend(0);
+    pair.answer(pair.send(), null);
+    pair.spend(5);
+    expect(pair.sync()).toEqual([[0, 5]]);
   });
 
   it("when a replica has spends of more than 100 times, the two oldest are merged at the later time", () => {

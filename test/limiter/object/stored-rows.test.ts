@@ -200,6 +200,16 @@ describe("a stored sync batch", () => {
     sync(object, 2);
     expect(object.remaining(spent)).toBe(90);
   });
+
+  it("a thousand isolates that sync without spends do not make a key forget the batch of another isolate", () => {
+    const object = synced();
+    for (let other = 0; other < 1_000; other++) {
+      const isolate = `other-${other}`;
+      object.limiter.sync({ isolate, key: "k", batch: 0, charges: [{ ...spent, spends: [] }] });
+    }
+    sync(object, 2);
+    expect(object.remaining(spent)).toBe(95);
+  });
 });
 
 describe("an unreadable row", () => {
