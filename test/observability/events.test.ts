@@ -11,6 +11,8 @@ function declaredLevel(code: string, name: string): string {
 
 interface DocumentedEvent {
   readonly level: string;
+  /** Which requests the event affects, and how. */
+  readonly affected: string;
   /** The text of the section about an event. */
   readonly section: string;
 }
@@ -22,8 +24,11 @@ function documentedEvents(page: string): Map<string, DocumentedEvent> {
     page.split(/^## /m).map((text) => [text.slice(0, text.indexOf("\n")).replaceAll("`", ""), text] as const),
   );
   return new Map(
-    [...table.matchAll(/^\| \[`([a-z-]+)`\]\(#([a-z-]+)\) +\| (\w+) /gm)].map(
-      ([, name = "", anchor = "", level = ""]) => [name, { level, section: sections.get(anchor) ?? "" }],
+    [...table.matchAll(/^\| \[`([a-z-]+)`\]\(#([a-z-]+)\) +\| (\w+) +\| ([^|]+)/gm)].map(
+      ([, name = "", anchor = "", level = "", affected = ""]) => [
+        name,
+        { level, affected: affected.trim(), section: sections.get(anchor) ?? "" },
+      ],
     ),
   );
 }
@@ -48,11 +53,12 @@ test("docs/operate/logs.md has a row with the level, and a section, for each dec
 });
 
 test.for([...declaredEvents.keys()])(
-  "the section about %s has an example line, a meaning, the affected requests and an action",
+  "docs/operate/logs.md states the affected requests of %s in its row, and an example, a meaning and an action in its section",
   (name) => {
-    const { section = "" } = documented.get(name) ?? {};
+    const { section = "", affected = "" } = documented.get(name) ?? {};
+    expect(affected).not.toBe("");
     expect(exampleIn(section)?.["event"]).toBe(name);
-    for (const part of ["Meaning", "Requests affected", "Action"]) {
+    for (const part of ["Meaning", "Action"]) {
       expect(section).toMatch(new RegExp(`^(?:- )?\\*\\*${part}[.:]\\*\\*\\s`, "m"));
     }
   },
