@@ -20,9 +20,9 @@ export const benchCommands: Readonly<Record<string, string>> = {
   propagation: "Time until five isolates follow changed rules. Fails when a target is missed.",
   rules: "Calls of the control plane with 10,000 rules. Fails if a page takes 100 ms.",
   crash: "Kills workerd under load. Fails if more units are lost than the durability allows.",
-  trees: "Requests per second under a tree of three levels, one level and three policies.",
   load: "Concurrent requests. Fails unless each window admits exactly the limit.",
   disconnects: "Longest waits beside clients that disconnect, with joined and with separate calls.",
+  trees: "Requests per second under a tree of three levels, one level and three policies.",
   fuzz: "Random requests. Fails on an error of Headgate or on quota beyond the limits.",
   mutation: "Mutation tests with Stryker: changes the source and expects a test to fail.",
 };
