@@ -78,6 +78,8 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("mine");
     await confirmAgain(page, "Block the key");
     expect(await rulesOf(id)).toMatchObject([{ note: "mine" }]);
+    // A dialog on an older state would show the operator's own change as a newer one.
+    await rulesIn(page).getByText("mine").waitFor();
 
     await button(page, "Extend: block").click();
     await dialog.getByLabel("For how long").selectOption("1 day");
@@ -85,6 +87,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await dialog.getByLabel("For how long").inputValue()).toBe("1d");
     await confirmAgain(page, "Change the end");
     expect(await rulesOf(id)).toMatchObject([{ note: "third", expiresAt: expect.any(String) }]);
+    await rulesIn(page).getByText("when it is removed").waitFor({ state: "hidden" });
 
     await button(page, "Remove: block").click();
     await confirmTooLate(page, { id, confirm: "Remove the rule", note: "fourth" });
