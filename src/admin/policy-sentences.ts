@@ -283,7 +283,9 @@ function objectTexts({ ancestors, consistency, objects, durability, isDenyCached
       ? `Each key${root} has a Durable Object${place}.`
       : `All keys share ${counted(shards, "Durable Object")}${place}.`,
     consistencyText(consistency),
-    ...(isDenyCached ? ["An isolate may repeat a denial for up to 1 second without asking the object."] : []),
+    ...(isDenyCached
+      ? ["A running copy of the Worker may repeat a denial for up to 1 second without asking the object."]
+      : []),
     durability === "confirmed"
       ? "An answer waits until its charge is stored."
       : "An answer does not wait for storage, so a crash can lose charges of the last second.",
@@ -295,10 +297,10 @@ function consistencyText(consistency: Policy["consistency"]): string {
     case "strict":
       return "The object decides each request (strict), so the limits are exact.";
     case "leased":
-      return "Isolates decide by units that the object lends them (leased): no limit is exceeded, but a request may be denied early.";
+      return "Running copies of the Worker decide by units that the object lends them (leased): no limit is exceeded, but a request may be denied early.";
     case "eventual": {
       const every = spanText(consistency.syncEveryMs, "1 ");
-      return `Isolates decide by a copy of the counts, which they synchronize every ${every} (eventual). Meanwhile, several isolates may together exceed the limits.`;
+      return `Running copies of the Worker decide by their own copy of the counts, which they synchronize every ${every} (eventual). Meanwhile, several of them may together exceed the limits.`;
     }
     default:
       return consistency satisfies never;
@@ -306,7 +308,7 @@ function consistencyText(consistency: Policy["consistency"]): string {
 }
 
 const failureResults = {
-  local: "the isolate decides by the same limits with counters of its own, without bans",
+  local: "the running copy of the Worker decides by the same limits with counters of its own, without bans",
   open: "the request is allowed",
   closed: "the request is denied with status 503",
 } as const satisfies Readonly<Record<Policy["onError"], string>>;

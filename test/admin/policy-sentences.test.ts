@@ -116,10 +116,14 @@ describe("the sentences of a policy", () => {
     [
       "object",
       { objects: "sharded", jurisdiction: "eu", durability: "confirmed", denyCache: false, consistency: "eventual" },
-      "All keys share 32 Durable Objects in the jurisdiction eu. Isolates decide by a copy of the counts, which they synchronize every 1 second (eventual). Meanwhile, several isolates may together exceed the limits. An answer waits until its charge is stored.",
+      "All keys share 32 Durable Objects in the jurisdiction eu. Running copies of the Worker decide by their own copy of the counts, which they synchronize every 1 second (eventual). Meanwhile, several of them may together exceed the limits. An answer waits until its charge is stored.",
     ],
-    ["object", { consistency: "leased", locationHint: "weur" }, "in the region weur. Isolates decide by units"],
-    ["failure", {}, "After 1 second without an answer, the isolate decides by the same limits"],
+    [
+      "object",
+      { consistency: "leased", locationHint: "weur" },
+      "in the region weur. Running copies of the Worker decide by units",
+    ],
+    ["failure", {}, "After 1 second without an answer, the running copy of the Worker decides by the same limits"],
     [
       "failure",
       { onError: "closed", timeout: "250ms" },
