@@ -67,13 +67,27 @@ const mixed: readonly Target[] = [
 ];
 
 /**
- * Replays requests in all deployments, each with objects of its own.
+ * The previous version does not have the field `within`: it rejects policies with it, and does not list it among the
+ * accepted fields.
+ */
+const isKnown = ({ variables }: RecordedRequest): boolean => {
+  const policies: unknown = Reflect.get(variables, "POLICIES");
+  return !Array.isArray(policies) || !policies.some((policy: object) => Object.hasOwn(policy, "within"));
+};
+
+const comparable = (answer: Answer | undefined): string =>
+  (JSON.stringify(answer) ?? "").replaceAll("trustedProxies, within, limits", "trustedProxies, limits");
+
+/**
+ * Replays requests in all deployments, each with objects of its own. Leaves out requests that the previous version does not
+ * know.
  */
 export async function compare(
-  requests: readonly RecordedRequest[],
+  all: readonly RecordedRequest[],
   origin: Origin,
   compared: readonly Target[] = isFull ? [currentVersion, honoAlone, ...mixed] : [currentVersion, honoAlone],
 ): Promise<Comparison> {
+  const requests = all.filter(isKnown);
   const expected = await replay(previousVersion, requests, origin);
   const found: string[] = [];
   for (const target of compared) {
@@ -82,7 +96,7 @@ export async function compare(
     const answers = await replay(target, requests, origin);
     for (const [index, request] of requests.entries()) {
       const [is, was] = [answers[index], expected[index]];
-      if (JSON.stringify(is) !== JSON.stringify(was)) found.push(described(target, request, was, is));
+      if (comparable(is) !== comparable(was)) found.push(described(target, request, was, is));
     }
   }
   return { answers: expected, differences: found };
