@@ -82,6 +82,14 @@ export class CallRefused extends Error {
   }
 }
 
+/** Replaces the error of a refused call in `catch`. An object of an earlier version refuses calls that it lacks. */
+export const whenRefused =
+  <Value>(value: Value) =>
+  (error: unknown): Value => {
+    if (error instanceof CallRefused) return value;
+    throw error;
+  };
+
 /** Several limits in one text can cause equal errors for the same field. Equal errors are reported once. */
 export const fieldsRefused = (errors: readonly FieldError[]): CallRefused =>
   new CallRefused({ kind: "fields-invalid", errors: errors.filter((each, index) => placeOf(errors, each) === index) });

@@ -5,6 +5,7 @@ import {
   type AdminContext,
   type AuthorizedCall,
   CallRefused,
+  whenRefused,
   answer,
   bodyOf,
   emptyAnswer,
@@ -110,21 +111,18 @@ async function loggedKeys(
   { controlPlane }: AdminContext,
   query: Omit<DeniedKeysQuery, "steps">,
 ): Promise<LoggedKeysView | null> {
-  try {
-    const { denials, isComplete, keys } = await controlPlane.call((stub) =>
-      stub.deniedKeys({ ...query, steps: periodSteps }),
-    );
-    return {
-      from: instantText(query.fromMs),
-      to: instantText(query.toMs),
-      denials,
-      isComplete,
-      keys: keys.map(({ key: id, count, steps }) => ({ id, count, steps })),
-    };
-  } catch (error) {
-    if (error instanceof CallRefused) return null;
-    throw error;
-  }
+  const logged = await controlPlane
+    .call((stub) => stub.deniedKeys({ ...query, steps: periodSteps }))
+    .catch(whenRefused(null));
+  if (logged === null) return null;
+  const { denials, isComplete, keys } = logged;
+  return {
+    from: instantText(query.fromMs),
+    to: instantText(query.toMs),
+    denials,
+    isComplete,
+    keys: keys.map(({ key: id, count, steps }) => ({ id, count, steps })),
+  };
 }
 
 const acceptedKey =

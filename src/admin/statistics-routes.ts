@@ -11,6 +11,7 @@ import {
   type AdminContext,
   type AuthorizedCall,
   CallRefused,
+  whenRefused,
   answer,
   fieldsRefused,
   instant,
@@ -93,7 +94,7 @@ export async function readMetrics(context: AdminContext, c: AuthorizedCall): Pro
  * Computed here because the control plane knows only the rules, and isolates know the configuration that they modify.
  */
 async function limitsInEffect({ policies, controlPlane, clock }: AdminContext): Promise<LimitsInEffect> {
-  const all = await controlPlane.call((stub) => stub.rulesOfPolicies()).catch(withoutRules);
+  const all = await controlPlane.call((stub) => stub.rulesOfPolicies()).catch(whenRefused(noRules));
   const rulesOf = new Map(all.map((rules) => [rules.policy, rules]));
   const limits = policies.map((base) => {
     const rules = rulesOf.get(base.name);
@@ -103,11 +104,8 @@ async function limitsInEffect({ policies, controlPlane, clock }: AdminContext): 
   return Object.fromEntries(limits);
 }
 
-/** No rules when the object refuses the call: an object of the previous version cannot return them. */
-function withoutRules(error: unknown): readonly StaleRules[] {
-  if (error instanceof CallRefused) return [];
-  throw error;
-}
+/** An object of the previous version cannot return rules. */
+const noRules: readonly StaleRules[] = [];
 
 export async function createTicket(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { actor } = c.var.operator;

@@ -28,7 +28,7 @@ import { fields } from "../../validation/problems.ts";
 import {
   type AdminContext,
   type AuthorizedCall,
-  CallRefused,
+  whenRefused,
   accepted,
   answer,
   bodyOf,
@@ -105,18 +105,13 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
 /** Null when the control plane does not answer: the explanation says so. */
 const rulesFrom =
   ({ controlPlane }: AdminContext): ExplainContext["knownRules"] =>
-  async (policy, key) => {
+  (policy, key) => {
     const query = { policy, key, limit: mostKeyRules };
-    try {
-      const [{ items: keyRules }, state] = await Promise.all([
-        controlPlane.call((stub) => stub.rules(query)),
-        controlPlane.call((stub) => stub.policyState(policy)),
-      ]);
-      return { keyRules, policy: state };
-    } catch (error) {
-      if (error instanceof CallRefused) return null;
-      throw error;
-    }
+    const reading = Promise.all([
+      controlPlane.call((stub) => stub.rules(query)),
+      controlPlane.call((stub) => stub.policyState(policy)),
+    ]);
+    return reading.then(([{ items: keyRules }, state]) => ({ keyRules, policy: state })).catch(whenRefused(null));
   };
 
 /** The key by its parts or by its id, as far as the isolate knows it. */
