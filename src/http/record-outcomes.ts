@@ -18,6 +18,7 @@ import {
   violatedLimits,
 } from "../limiter/isolate/outcome.ts";
 import type { LoggedDenial } from "../limiter/isolate/denial-log.ts";
+import type { WaitUntil } from "../limiter/isolate/object-caller.ts";
 import { keyPseudonym } from "../observability/events.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -179,10 +180,16 @@ export async function recordKeyDenials(
 }
 
 /**
- * Logs a denial by limits, a ban, a rule, `onError` or too many reservations.
- * @returns the instance for the problem response; null when denials are not logged
+ * Logs a denial by limits, a ban, a rule, `onError` or too many reservations: as events, and in the log of denials.
+ * @returns the instance for the problem response; null when the log of denials is off
  */
-export function logDeniedRequest(denied: DecidedRequest, { statistics }: Pick<Runtime, "statistics">): string | null {
+export function logDeniedRequest(
+  denied: DecidedRequest,
+  { statistics, denialLog }: Pick<Runtime, "statistics" | "denialLog">,
+  waitUntil: WaitUntil,
+): string | null {
+  const events = denialLog === null ? [] : loggedDenials(denied);
+  for (const each of events) denialLog?.note(() => each, waitUntil);
   if (statistics === null) return null;
   let instance: string | null = null;
   const { denying, full } = denyingOf(denied);
@@ -201,7 +208,7 @@ export function logDeniedRequest(denied: DecidedRequest, { statistics }: Pick<Ru
 const fullRetryAfterMs = 1_000;
 
 /** The denials of a request, one for each policy that denies it, as events. */
-export function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
+function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const { denying, full } = denyingOf(denied);
   if (full === undefined) {
     // Outcomes without a decision are left out: the event `object-silent` reports them.

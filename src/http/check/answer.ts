@@ -19,7 +19,7 @@ import { logCheckDenial, recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, type RateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
 import { type Failure, instanceUri, isFailure } from "../wire/problems.ts";
-import { type DecidedTree, type Levels, reportTree, treeAnswer } from "./tree.ts";
+import { blockingLevel, type DecidedTree, type Levels, reportTree, treeAnswer } from "./tree.ts";
 
 export interface CheckAnswer extends Decision {
   /** The name of the policy, or that of the ad hoc limits. */
@@ -47,6 +47,9 @@ export interface ResolvedCheck {
   /** The levels of a key of a policy with `within`: the root first, this check last. Default: no tree. */
   readonly levels?: Levels;
 }
+
+/** The spend of a look. */
+export const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
 
 /** A check whose limits, lists or rules have decided. */
 interface RuledCheck {
@@ -200,7 +203,7 @@ export function reportCheck<Decided extends DecidedCheck>(
   decided: Decided,
   waitUntil: WaitUntil,
 ): Decided {
-  if ("levels" in decided) return reportedAs(decided, reportTree(runtime, decided, waitUntil));
+  if ("levels" in decided) return reportedAs(decided, reportLevels(runtime, decided, waitUntil));
   const { statistics, denialLog } = runtime;
   // Builds no outcome if nothing reads it. A check that a cached denial has decided is never a dry run.
   if ("cachedDenial" in decided && statistics === null && denialLog === null) return decided;
@@ -215,6 +218,19 @@ export function reportCheck<Decided extends DecidedCheck>(
 
 const reportedAs = <Decided extends DecidedCheck>(decided: Decided, instance: string | null): Decided =>
   instance === null ? decided : { ...decided, instance };
+
+/** @returns as `reportTree`; also for a check that a `deny` list denies */
+function reportLevels(runtime: Runtime, decided: DecidedTree, waitUntil: WaitUntil): string | null {
+  const { levels } = decided;
+  // The key is not charged, so its cost is not stated.
+  const reportListed = (level: ResolvedCheck): string | null =>
+    reportCheck(runtime, decidedCheck({ ...level, spend: withoutCharge(level) }, null), waitUntil).instance ?? null;
+  const blocking = blockingLevel(levels);
+  if (blocking !== undefined) return reportListed(blocking);
+  const instance = reportTree(runtime, decided, waitUntil);
+  for (const level of levels) if (level.uncharged === "deny") reportListed(level);
+  return instance;
+}
 
 /** Logs a denial as an event, if the configuration says so. */
 function logDenial({ denialLog }: Runtime, check: RuledCheck, denial: DenialReport, waitUntil: WaitUntil): void {

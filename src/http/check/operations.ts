@@ -18,6 +18,7 @@ import {
   decidedCheck,
   reportCheck,
   type ResolvedCheck,
+  withoutCharge,
 } from "./answer.ts";
 import type { Check, ForgetRequest, PolicyCheck, ReservationRequest, SettleInput } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
@@ -64,8 +65,6 @@ async function decideByKey<Decided extends DecidedCheck>(
 
 /** The answer of a policy that is off needs no object. */
 const isOff = ({ uncharged }: ResolvedCheck): boolean => uncharged === "off";
-
-const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
 
 const answered = (decided: DecidedCheck | Failure): CheckAnswer | Failure =>
   isFailure(decided) ? decided : answerOf(decided);

@@ -9,9 +9,8 @@ import {
   type Spend,
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
-import { keyPseudonym, report } from "../../observability/events.ts";
 import { longestWaitMs } from "../../strategies/index.ts";
-import { logDeniedRequest, recordOutcomes, loggedDenials } from "../record-outcomes.ts";
+import { logDeniedRequest, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
 import type { Failure } from "../wire/problems.ts";
@@ -40,7 +39,7 @@ export function groupOf(levels: Levels): readonly Spend[] {
 }
 
 /** The level whose `deny` list denies the check. */
-const blockingLevel = (levels: Levels): ResolvedCheck | undefined =>
+export const blockingLevel = (levels: Levels): ResolvedCheck | undefined =>
   levels.find(({ uncharged, isDryRun }) => uncharged === "deny" && !isDryRun);
 
 /**
@@ -116,46 +115,17 @@ function allowedReason(
 }
 
 /**
- * Counts the check as one request, and logs it if it is a denial.
+ * Counts a check that no `deny` list denies as one request, and logs it if it is a denial.
  * @returns the instance of a denial that the control plane will log; null for other checks
  */
 export function reportTree(runtime: Runtime, { levels, admission }: DecidedTree, waitUntil: WaitUntil): string | null {
-  const { statistics, denialLog } = runtime;
-  const blocking = blockingLevel(levels);
-  if (blocking !== undefined) {
-    const { policy, partitionKey, plain = null } = blocking.spend;
-    statistics?.countRequest(policy.name);
-    statistics?.record(policy.name, "blocked", { partitionKey, cost: 0 }, null, plain);
-    denialLog?.note(
-      () => ({
-        policy: policy.name,
-        reason: "deny",
-        violated: [],
-        key: keyPseudonym(partitionKey),
-        retryAfterMs: null,
-      }),
-      waitUntil,
-    );
-    const key = { partitionKey, cost: 0 };
-    const denial = { policy: policy.name, outcome: "blocked", reason: "deny", key, decision: null, plain } as const;
-    return statistics?.logDenial(denial, null) ?? null;
-  }
+  const { statistics } = runtime;
   const request = { spends: groupOf(levels), admission };
   recordOutcomes(request, runtime);
-  for (const { spend, uncharged } of levels) if (uncharged === "deny") reportDryRun(runtime, spend);
   const exempt = admission.isRefused ? [] : levels.filter(({ uncharged }) => uncharged === "allow");
   for (const { spend } of exempt) statistics?.count(spend.policy.name, "exempt");
   // The outcomes of enforced policies count the request already.
   const isCounted = admission.isRefused || admission.outcomes.some(({ policy }) => !policy.isDryRun);
   if (!isCounted && exempt.some(({ isDryRun }) => !isDryRun)) statistics?.countRequest(null);
-  if (!admission.isRefused) return null;
-  for (const each of denialLog === null ? [] : loggedDenials(request)) denialLog?.note(() => each, waitUntil);
-  return logDeniedRequest(request, runtime);
-}
-
-/** Records that the `deny` list of a dry run has the key. */
-function reportDryRun({ statistics }: Pick<Runtime, "statistics">, { policy, partitionKey, plain }: Spend): void {
-  statistics?.record(policy.name, "dry-run-denied", { partitionKey, cost: 0 }, null, plain ?? null);
-  const key = keyPseudonym(partitionKey);
-  report({ event: "dry-run-denied", policy: policy.name, violated: [], reason: "listed", key });
+  return admission.isRefused ? logDeniedRequest(request, runtime, waitUntil) : null;
 }

@@ -8,7 +8,6 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import {
   type DecidedRequest,
   denyingOf,
-  loggedDenials,
   logDeniedRequest,
   recordKeyDenials,
   recordOutcomes,
@@ -101,10 +100,7 @@ async function blockedKey(
 export function denyByLimits(denied: DecidedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
   recordOutcomes(denied, runtime, context.counting);
-  const instance = logDeniedRequest(denied, runtime);
-  for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
-    runtime.denialLog?.note(() => each, waitUntil);
-  }
+  const instance = logDeniedRequest(denied, runtime, waitUntil);
   context.onDenied?.(denied);
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context, instance);
   if (answerDenial !== undefined && isByLimits(denied)) {
