@@ -322,7 +322,10 @@ export class LimiterClient {
   }
 }
 
-/** Splits spends into groups: those on one key, or on keys of one tree. Keys are equal when their values and their objects' settings are. */
+/**
+ * Splits spends into groups: those on one key, or on keys of one tree. Two keys are the same when their values and their
+ * objects' settings are equal.
+ */
 function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[] {
   if (spends.length === 1) return [spends];
   const groups = Map.groupBy(spends, (spend) => {

@@ -119,7 +119,7 @@ function withStrike(charged: RuledCharge, decision: Decision, { nowMs }: KeyTurn
 export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
   // If this turn has found a mis-set clock, the slices must be corrected first.
   turn.keyState.followClock();
-  if (turn.others !== null) for (const each of statesOf(turn)) each.followClock();
+  for (const { keyState } of turn.others?.values() ?? []) keyState.followClock();
   // Only keys of a single level have slices: trees are strict.
   if (turn.keyState.slices === null) return reply;
   const decisions = reply.decisions.map((decision, index) => {
