@@ -1,9 +1,14 @@
 /** Policies within policies in the middleware and in a limiter without Hono. */
 import { Hono } from "hono";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { noteUse } from "../../../src/sdk/middleware/environment.ts";
 import { type RateLimitOptions, rateLimit } from "../../../src/sdk/package/hono.ts";
 import { createLimiter } from "../../../src/sdk/package/limiter.ts";
 import { createTestLimiter } from "../../../src/sdk/package/test.ts";
+
+// Names of limiters that were not used, in this file or in others of the thread, would stay taken.
+beforeEach(noteUse);
+afterEach(noteUse);
 
 const log = { strategy: "sliding-log" } as const;
 const key = (header: string) => (c: { req: { header: (name: string) => string | undefined } }) => c.req.header(header);
