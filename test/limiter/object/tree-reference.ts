@@ -44,8 +44,10 @@ export interface Reply {
 interface Provisional {
   readonly key: string;
   readonly untilMs: number;
-  /** Null if only other keys were charged: an object may forget that of a key without state. */
+  /** Null if only other keys were charged. */
   readonly spent: Spent | null;
+  /** When no limit counts the spend any longer. */
+  readonly endMs: number;
 }
 
 const provisionalFirmMs = 100;
@@ -68,8 +70,11 @@ export class TreeReference {
       if (provisionalMs === 0 || spent === null) return;
       const untilMs = nowMs + provisionalMs;
       this.#provisional.push(
-        ...keysOf(root, charges).map((key) => ({ key, untilMs, spent: null })),
-        ...spent.map(({ charge, spend }) => ({ key: charge.key ?? root, untilMs, spent: spend })),
+        ...keysOf(root, charges).map((key) => ({ key, untilMs, spent: null, endMs: nowMs })),
+        ...spent.map(({ charge: { key = root, limits }, spend }) => {
+          const endMs = Math.max(...limits.map((limit) => endOf(limit, spend)));
+          return { key, untilMs, spent: spend, endMs };
+        }),
       );
     });
   }
@@ -189,7 +194,8 @@ export class TreeReference {
   #firmForMs(keys: readonly string[], nowMs: number): number[] {
     const open = this.#provisional.filter(({ key, untilMs }) => keys.includes(key) && untilMs > nowMs);
     if (open.length === 0) return [firmMs];
-    return open.some(({ spent }) => spent !== null && spent.units > 0)
+    // An object may forget the provisional spends of a key that has no state.
+    return open.some(({ spent, endMs }) => spent !== null && spent.units > 0 && endMs > nowMs)
       ? [provisionalFirmMs]
       : [provisionalFirmMs, firmMs];
   }
