@@ -14,7 +14,7 @@ import type { Ban } from "../policy/denials.ts";
 import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/placement.ts";
 import type { Durability } from "../policy/policy.ts";
 import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
-import type { Decision, Limit, UsageBreakdown } from "../strategies/index.ts";
+import type { Decision, Guarantee, Limit } from "../strategies/index.ts";
 
 /**
  * The object sends this text in place of a reply when its storage can never work. The text must not change, because
@@ -84,6 +84,34 @@ export interface Charge {
    * or is of a version without runtime rules. Such a charge is never stale.
    */
   rules?: PolicyRules;
+  /** The guaranteed share of a child in a limit of its parent. Default: none. */
+  share?: ChargeShare;
+  /**
+   * The request is of a class that may use every limit of this charge only up to this percentage of the capacity, from 1 to
+   * 99. Default: no class.
+   */
+  upTo?: number;
+}
+
+/** A part of a limit of the parent: see strategies/shares.ts. It has no effect in a call that does not charge the parent. */
+export interface ChargeShare {
+  /** The parent's policy. At most one child policy of it has shares of the same limit. */
+  readonly parent: string;
+  /** The index of the limit in the parent's charge. */
+  readonly limit: number;
+  readonly guaranteed: Guarantee;
+  readonly weight: number;
+}
+
+/**
+ * Why a charge is denied although its limits alone would allow it, or would have a shorter wait. `share`: other children are
+ * guaranteed the rest. `class`: the request's class may not use the rest. `keys`: the root has too many live keys.
+ */
+export type BoundReason = "share" | "class" | "keys";
+
+export interface ChargeDecision extends Decision {
+  /** Default: the limits, a ban or a key rule decided. */
+  reason?: BoundReason;
 }
 
 /**
@@ -108,7 +136,7 @@ export const defaultFirmMs = 1_000;
 
 export interface CheckReply {
   /** One for each charge, in their order. */
-  decisions: Decision[];
+  decisions: ChargeDecision[];
   /**
    * For each charge, the instant to which it is booked. A refund names it. 0 for a charge that a key rule allows: nothing is
    * spent, and a refund of it has no effect.
@@ -147,44 +175,6 @@ export type KeyRule = {
   /** The key is denied, as by the policy's `deny` list. */
   | { readonly kind: "block" }
 );
-
-/** Slices or reservations of one policy on a key. */
-export interface OpenUnits {
-  readonly count: number;
-  /** The units of all of them. */
-  readonly units: number;
-  /** When the first of them ends; null when there is none. */
-  readonly nextEndAtMs: number | null;
-}
-
-/** The state of a key that decides one charge. */
-export interface ExplainedCharge {
-  readonly policy: string;
-  /** The limits in effect: those of a key rule, or of the charge. */
-  readonly limits: readonly Limit[];
-  /** How each of these limits arrives at its used units, lent units included. */
-  readonly accounts: readonly UsageBreakdown[];
-  /** More than 0 while a ban denies the key. */
-  readonly bannedForMs: number;
-  /** The live key rules, the newest first. */
-  readonly keyRules: readonly KeyRule[];
-  /** The version of the key rules; null when the object knows none. */
-  readonly keyRulesVersion: RulesVersion | null;
-  /** The version of the policy rules that is stored with the key; null for none. */
-  readonly policyRulesVersion: RulesVersion | null;
-  /** Units that are lent to isolates. They count as spent until they are returned. */
-  readonly slices: OpenUnits;
-  readonly reservations: OpenUnits;
-}
-
-export interface ExplainReply {
-  /** The object's time, integer milliseconds since the Unix epoch. */
-  readonly atMs: number;
-  /** The reply to a look with the same charges. */
-  readonly reply: CheckReply;
-  /** One for each charge, in their order. */
-  readonly charges: readonly ExplainedCharge[];
-}
 
 /** Whether a rule has not expired. `nowMs` is the time of the object, or an estimate of it. */
 export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>

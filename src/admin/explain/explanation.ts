@@ -22,7 +22,8 @@ import { type Failure, isFailure } from "../../http/wire/problems.ts";
 import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { allows, denialReason, type Outcome, outcomesOf } from "../../limiter/isolate/outcome.ts";
-import { type ExplainReply, mostKeyRules, type OpenUnits } from "../../limiter/protocol.ts";
+import type { ExplainReply, OpenUnits } from "../../limiter/explanation.ts";
+import { mostKeyRules } from "../../limiter/protocol.ts";
 import { limitSentence } from "../../strategies/index.ts";
 import { fields } from "../../validation/problems.ts";
 import {

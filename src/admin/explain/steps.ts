@@ -3,7 +3,8 @@ import type { KeyPart } from "../../policy/key.ts";
 import { type Override, listMatch, overrideFor, type Subject } from "../../policy/lists.ts";
 import type { Policy } from "../../policy/policy.ts";
 import type { SubjectPattern } from "../../policy/subject-pattern.ts";
-import type { ExplainedCharge, KeyRule } from "../../limiter/protocol.ts";
+import type { ExplainedCharge } from "../../limiter/explanation.ts";
+import type { KeyRule } from "../../limiter/protocol.ts";
 import type { ExplainedStep, LimitsStep, StepName, StepResult } from "../wire.ts";
 
 /** The facts that the steps of a key depend on. */

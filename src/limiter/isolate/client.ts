@@ -5,7 +5,8 @@
  */
 import type { Policy } from "../../policy/policy.ts";
 import { type Clock, platformClock, withDeadline } from "../clock.ts";
-import { type ExplainReply, objectId, objectLocation } from "../protocol.ts";
+import type { ExplainReply } from "../explanation.ts";
+import { objectId, objectLocation } from "../protocol.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LocalDecider } from "./decide-locally.ts";
 import { type IsolateParts, StrictDecider } from "./decide-strict.ts";

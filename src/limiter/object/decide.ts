@@ -13,14 +13,13 @@ import {
   provisionalTtlMs,
 } from "../../strategies/index.ts";
 import type { Durability } from "../../policy/policy.ts";
+import type { ExplainedCharge, OpenUnits } from "../explanation.ts";
 import {
   type Charge,
   type CheckCall,
   type CheckReply,
   defaultFirmMs,
-  type ExplainedCharge,
   type KeyRule,
-  type OpenUnits,
   type ReserveCall,
   type SliceWanted,
 } from "../protocol.ts";

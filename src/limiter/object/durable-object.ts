@@ -5,6 +5,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { RulesVersion } from "../../policy/runtime-rules.ts";
 import { platformClock } from "../clock.ts";
+import type { ExplainReply } from "../explanation.ts";
 import type { FlatList } from "../flat-calls.ts";
 import { KeyObject } from "./key-object.ts";
 import type * as calls from "../protocol.ts";
@@ -34,7 +35,7 @@ export class RateLimiter extends DurableObject<object> {
     this.#limiter.refundTree(call);
   }
 
-  explainTree(call: calls.CheckCall): calls.ExplainReply {
+  explainTree(call: calls.CheckCall): ExplainReply {
     return this.#limiter.explainTree(call);
   }
 
@@ -54,7 +55,7 @@ export class RateLimiter extends DurableObject<object> {
     return this.#limiter.look(call);
   }
 
-  explain(call: calls.CheckCall): calls.ExplainReply {
+  explain(call: calls.CheckCall): ExplainReply {
     return this.#limiter.explain(call);
   }
 

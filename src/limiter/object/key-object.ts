@@ -22,6 +22,7 @@ import {
   statesOf,
   withSliceWaits,
 } from "./decide.ts";
+import type { ExplainReply } from "../explanation.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
 import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
 import { type IsolateBudget, KeyCache, WriteBehind, isolateBudget } from "./key-cache.ts";
@@ -124,7 +125,7 @@ export class KeyObject {
     this.refund(call);
   }
 
-  explainTree(call: calls.CheckCall): calls.ExplainReply {
+  explainTree(call: calls.CheckCall): ExplainReply {
     return this.explain(call);
   }
 
@@ -139,7 +140,7 @@ export class KeyObject {
   }
 
   /** Returns everything that decides a call on the key. Changes nothing. */
-  explain({ key, charges }: calls.CheckCall): calls.ExplainReply {
+  explain({ key, charges }: calls.CheckCall): ExplainReply {
     const turn = this.#begin({ key });
     const stale = this.#newerRules(turn, charges);
     const reply =

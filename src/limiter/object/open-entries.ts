@@ -3,7 +3,8 @@
  * each policy. A part names the limits by which its units were spent or lent.
  */
 import { type Limit, mostReserved } from "../../strategies/index.ts";
-import type { Charge, OpenUnits } from "../protocol.ts";
+import type { OpenUnits } from "../explanation.ts";
+import type { Charge } from "../protocol.ts";
 
 export interface OpenPart {
   readonly policy: string;

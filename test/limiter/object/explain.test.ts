@@ -1,6 +1,6 @@
 /** The call `explain`: the decision on a charge from the state of a key, with the account of each limit. */
 import { describe, expect, it } from "vitest";
-import type { ExplainedCharge } from "../../../src/limiter/protocol.ts";
+import type { ExplainedCharge } from "../../../src/limiter/explanation.ts";
 import { call, charge, logOf } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
 import { limits, ruled, setRules, until } from "../../fakes/ruled-object.ts";
