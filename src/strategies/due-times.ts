@@ -5,6 +5,9 @@ interface DueItem<Item> {
   readonly item: Item;
 }
 
+/** A heap with fewer removed items is not built again. */
+const leastRemoved = 64;
+
 export class DueTimes<Item extends object> {
   readonly #heap: DueItem<Item>[] = [];
   /** The earliest entry of each item. */
@@ -39,6 +42,17 @@ export class DueTimes<Item extends object> {
       this.#firstMs.delete(first.item);
       return first.item;
     }
+  }
+
+  delete(item: Item): void {
+    if (!this.#firstMs.delete(item)) return;
+    const heap = this.#heap;
+    // The heap would keep removed items until they are due.
+    if (heap.length < 2 * this.#firstMs.size + leastRemoved) return;
+    const left = heap.filter((each) => this.#firstMs.get(each.item) === each.atMs);
+    heap.length = 0;
+    this.#firstMs.clear();
+    for (const { atMs, item: other } of left) this.add(atMs, other);
   }
 
   #removeFirst(): void {

@@ -28,6 +28,7 @@ export {
   writtenLimit,
   writtenLimits,
 } from "./limits.ts";
+export { type Bounds, boundedDecision, type SharedPart } from "./bounded-decision.ts";
 export { createMeter, LimitsMeter, type Meter, meterUnder } from "./meter.ts";
 export { longestWaitMs } from "./metered-limit.ts";
 export {
@@ -39,7 +40,8 @@ export {
   writtenDuration,
 } from "./notation.ts";
 export { longestTtlMs, mostReserved, shortestTtlMs } from "./open-reservations.ts";
-export { type Guarantee, type Room, shareProblem, Shares } from "./shares.ts";
+export { type Guarantee, openedAtMs, shareProblem } from "./shared-limit.ts";
+export { type Room, Shares } from "./shares.ts";
 export { attachSegments, detachSegments } from "./snapshot.ts";
 export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
 export { createTree, type Tree } from "./tree.ts";

@@ -17,18 +17,12 @@ import { compiledLimit } from "./compiled-limit.ts";
 import { DueTimes } from "./due-times.ts";
 import { isCount, isInstant, multiplyDivideFloor } from "./integers.ts";
 import { LimitsMeter } from "./meter.ts";
+import { greatestWeight, type Guarantee, shareProblem, usageLimitOf } from "./shared-limit.ts";
 import type { Limit } from "./strategy.ts";
-
-/** Units of the limit, or an equal part for each active child in proportion to its weight. */
-export type Guarantee = number | "fair";
 
 /** How long a child stays active after a request, unless the limit's window is shorter. */
 const longestActiveMs = 10_000;
 export const mostActive = 10_000;
-const greatestWeight = 1_000_000;
-export const acceptedWeight = `an integer from 1 to ${greatestWeight}`;
-export const isWeight = (value: unknown): value is number => isCount(value) && value >= 1 && value <= greatestWeight;
-
 /** How much of a limit one child may use at an instant. */
 export interface Room {
   /** The units that fit. */
@@ -40,39 +34,20 @@ export interface Room {
 }
 
 interface Child {
+  readonly key: string;
   readonly usage: LimitsMeter;
   weight: number;
   /** The last request. */
   lastMs: number;
   isActive: boolean;
+  /** Whether the child is forgotten once it is inactive. */
+  isReleased: boolean;
   /** u, until `dueMs`. */
   used: number;
   dueMs: number;
   /** The child's part of the sum of withheld units. */
   withheld: number;
 }
-
-/** Why a limit cannot be shared; null if it can. */
-export function shareProblem(written: Limit, guarantee: Guarantee): string | null {
-  const { strategy, limit, capacity, units } = compiledLimit(written);
-  const option = (name: string): unknown => Reflect.get(limit, name);
-  const isBucket = isBucketLimit(limit);
-  if (option("elastic") === true) return "a limit that is not elastic";
-  if (strategy.name === "leaky-bucket" && option("mode") !== "police") return 'mode = "police"';
-  if (isBucket && option("refill") === "interval") return 'refill = "continuous"';
-  if (guarantee === "fair") return isBucket ? 'a number, because "fair" needs a window or a log' : null;
-  const most = Math.min(capacity, units);
-  if (!isCount(guarantee) || guarantee < 1 || guarantee > most) return `an integer from 1 to ${most}, or "fair"`;
-  return strategy.problem(strategy.complete(usageLimitOf(limit, guarantee)))?.accepted ?? null;
-}
-
-/** The limit under which a child's part is counted. */
-const usageLimitOf = (limit: Limit, guarantee: Guarantee): Limit =>
-  guarantee === "fair" || !isBucketLimit(limit)
-    ? limit
-    : Object.assign({ ...limit, limit: guarantee }, { burst: guarantee });
-
-const isBucketLimit = ({ strategy }: Limit): boolean => strategy === "token-bucket" || strategy === "leaky-bucket";
 
 /** Decides how much of a limit each child may use. It never changes the limit's own meter. */
 export class Shares {
@@ -120,6 +95,18 @@ export class Shares {
 
   get activeCount(): number {
     return this.#active.size;
+  }
+
+  /** The children that are active or not forgotten. */
+  get childCount(): number {
+    return this.#children.size;
+  }
+
+  /** The units that are withheld from a request of no child. */
+  withheldAt(nowMs: number): number {
+    this.#advance(nowMs);
+    this.#resum();
+    return this.#withheld;
   }
 
   /**
@@ -236,6 +223,21 @@ export class Shares {
     this.#children.delete(key);
   }
 
+  /** Forgets a child once it is inactive: its `snapshot` is stored. */
+  release(key: string): void {
+    const child = this.#children.get(key);
+    if (child === undefined) return;
+    if (child.isActive) child.isReleased = true;
+    else this.#children.delete(key);
+  }
+
+  /** Keeps a child that was released. @returns false if it was forgotten meanwhile, so that the caller restores it */
+  retain(key: string): boolean {
+    const child = this.#children.get(key);
+    if (child !== undefined) child.isReleased = false;
+    return child !== undefined;
+  }
+
   /** From this instant on, forgetting the child changes no decision. */
   idleAtMs(key: string): number {
     const child = this.#children.get(key);
@@ -255,10 +257,12 @@ export class Shares {
     const [lastMs, weight, state]: unknown[] = stored;
     if (!isInstant(lastMs) || !isCount(weight) || weight > greatestWeight) return false;
     const usage = LimitsMeter.from(this.#usageLimits, state);
-    const child: Child = { usage, weight, lastMs, isActive: weight > 0, used: 0, dueMs: 0, withheld: 0 };
+    const isActive = weight > 0;
+    const child: Child = { key, usage, weight, lastMs, isActive, isReleased: false, used: 0, dueMs: 0, withheld: 0 };
+    this.forget(key);
     this.#children.set(key, child);
     this.seenMs = Math.max(this.seenMs, lastMs, usage.seenMs);
-    if (child.isActive) {
+    if (isActive) {
       this.#active.add(child);
       this.#isUnordered = true;
       this.#addWeight(weight);
@@ -276,7 +280,8 @@ export class Shares {
     const known = this.#children.get(key);
     if (known !== undefined) return known;
     const usage = LimitsMeter.from(this.#usageLimits);
-    const child = { usage, weight: 0, lastMs: atMs, isActive: false, used: 0, dueMs: 0, withheld: 0 };
+    const unused = { isActive: false, isReleased: false, used: 0, dueMs: 0, withheld: 0 };
+    const child = { key, usage, weight: 0, lastMs: atMs, ...unused };
     this.#children.set(key, child);
     return child;
   }
@@ -331,8 +336,10 @@ export class Shares {
     child.isActive = false;
     this.#withheld -= child.withheld;
     child.withheld = 0;
+    this.#due.delete(child);
     this.#addWeight(-child.weight);
     this.#isFullReported = false;
+    if (child.isReleased) this.#children.delete(child.key);
   }
 
   /** `nowMs`, or the latest time seen if the clock stepped back by at most a window. */
@@ -364,7 +371,6 @@ export class Shares {
       this.#deactivate(child);
     }
     for (let child = this.#due.take(atMs); child !== null; child = this.#due.take(atMs)) {
-      if (!child.isActive) continue;
       if (child.dueMs <= atMs) this.#refresh(child, atMs);
       else if (child.dueMs !== Number.POSITIVE_INFINITY) this.#due.add(child.dueMs, child);
     }
@@ -375,18 +381,4 @@ export class Shares {
 function roomFrom(free: number, withheld: number, guaranteed: number, used: number): Room {
   const units = Math.max(0, free - withheld, Math.min(guaranteed - used, free));
   return { units, guaranteed, used };
-}
-
-/**
- * The opening of the parent's window, to which a child's units are booked. Null for limits without such a window. Call it
- * after the parent's spend.
- */
-export function openedAtMs(parent: LimitsMeter, index: number, nowMs: number): number | null {
-  const { strategy = "", windowMs = 0 } = parent.limits[index] ?? {};
-  // The account of a log takes long.
-  if (strategy !== "fixed-window" && strategy !== "sliding-window-counter") return null;
-  const terms = parent.account(nowMs)[index]?.terms;
-  if (terms?.kind === "window" && terms.period === null && terms.endsInMs > 0) return nowMs + terms.endsInMs - windowMs;
-  if (terms?.kind === "two-windows" && terms.overlapMs > 0) return nowMs + terms.overlapMs - windowMs;
-  return null;
 }

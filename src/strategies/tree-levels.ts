@@ -2,7 +2,7 @@
 import { ConfigProblems, type ConfigProblem } from "../validation/problems.ts";
 import { isCount } from "./integers.ts";
 import { parseUnits, parseWindow, splitNotation } from "./notation.ts";
-import { acceptedWeight, type Guarantee, isWeight, shareProblem } from "./shares.ts";
+import { acceptedWeight, type Guarantee, isWeight, shareProblem } from "./shared-limit.ts";
 import type { Limit } from "./strategy.ts";
 
 /** One level of a tree, such as the users of a team. */

@@ -1,6 +1,6 @@
 /** Requests of a path in a tree, and their decisions. */
 import { isCount } from "./integers.ts";
-import { acceptedWeight, isWeight } from "./shares.ts";
+import { acceptedWeight, isWeight } from "./shared-limit.ts";
 import type { Decision } from "./strategy.ts";
 import type { CheckedLevel } from "./tree-levels.ts";
 
@@ -40,10 +40,10 @@ export interface LevelDecision extends Decision {
   /** The name of the level. */
   readonly level: string;
   /**
-   * Why the level denies; null if it allows. `share`: other keys are guaranteed the rest. `keys`: the root has too many live
-   * keys for a new one.
+   * Why the level denies; null if it allows. `share`: other keys are guaranteed the rest. `class`: the class of the request
+   * may not use the rest. `keys`: the root has too many live keys for a new one.
    */
-  readonly reason: "limits" | "share" | "keys" | null;
+  readonly reason: "limits" | "share" | "class" | "keys" | null;
 }
 
 /** The decision of all levels of a path. */

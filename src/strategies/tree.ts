@@ -3,10 +3,12 @@
  * nothing. Each level counts with a meter of its own. A level may also guarantee its keys a share of a limit of the level
  * above (`shares.ts`), and hold classes of requests below a part of its limits.
  */
-import { multiplyDivideFloor, requireCount, requireInstant, requireTtl } from "./integers.ts";
+import { boundedDecision } from "./bounded-decision.ts";
+import { requireCount, requireInstant, requireTtl } from "./integers.ts";
 import { LimitsMeter } from "./meter.ts";
 import { longestWaitMs } from "./metered-limit.ts";
-import { openedAtMs, type Shares } from "./shares.ts";
+import { openedAtMs } from "./shared-limit.ts";
+import type { Shares } from "./shares.ts";
 import { type CheckedLevel, checkedLevels, type TreeLevel } from "./tree-levels.ts";
 import {
   costsOf,
@@ -18,7 +20,6 @@ import {
   type TreeSpend,
 } from "./tree-request.ts";
 import { mostKeys, TreeNodes, type TreeNode, type TreeRow } from "./tree-nodes.ts";
-import type { Decision, LimitDecision } from "./strategy.ts";
 
 /** A request with its defaults, at the instant of the decision. */
 interface Turn {
@@ -269,8 +270,7 @@ export class Tree {
 
   #decisionOf(turn: Turn, crowded: readonly string[]): TreeDecision {
     const levels = turn.nodes.map((node, index) => {
-      const decision =
-        node === null ? this.#refusal(turn, index) : this.#shared(turn, index, node, heldBack(turn, index, node));
+      const decision = node === null ? this.#refusal(turn, index) : this.#bounded(turn, index, node);
       return turn.lagMs === 0 ? decision : delayed(decision, turn.lagMs);
     });
     const denied = levels.filter(({ allowed }) => !allowed);
@@ -296,39 +296,22 @@ export class Tree {
     return { ...decision, allowed: false, delayMs: 0, retryAfterMs, level: level?.name ?? "", reason: "keys" };
   }
 
-  /** The decision of a level with the units that other keys of the next level have been guaranteed. */
-  #shared(turn: Turn, index: number, node: TreeNode, decision: Decision): LevelDecision {
-    const level = this.#levels[index]?.level.name ?? "";
+  /** The decision of a level within the bounds of the request's class and of the shares of other keys. */
+  #bounded(
+    { path, costs, weights, upTo, atMs, isLook }: Turn,
+    index: number,
+    { meter, shares }: TreeNode,
+  ): LevelDecision {
     const share = this.#levels[index + 1]?.share ?? null;
-    const named: LevelDecision = { ...decision, level, reason: decision.allowed ? null : "limits" };
-    if (share === null) return named;
-    const { path, costs, weights, atMs, isLook } = turn;
-    const { shares } = node;
-    const plain = node.meter.look(0, atMs).limits[share.index];
-    const limit = decision.limits[share.index];
-    if (shares === null || plain === undefined || limit === undefined) return named;
-    const key = path[index + 1] ?? null;
-    const cost = costs[index] ?? 0;
-    const room = isLook
-      ? shares.look(key, weights[index + 1] ?? 1, plain.remaining, atMs)
-      : shares.roomOf(key, plain.remaining, atMs);
-    const isDenied = cost > room.units;
-    const retryAfterMs = isDenied ? shares.waitMs(key, cost, room, limit.retryAfterMs, atMs) : limit.retryAfterMs;
-    const remaining = Math.min(limit.remaining, room.units);
-    const sharedLimit: LimitDecision = { ...limit, allowed: limit.allowed && !isDenied, remaining, retryAfterMs };
-    const limits = decision.limits.map((each, place) => (place === share.index ? sharedLimit : each));
-    const allowed = limits.every((each) => each.allowed);
-    // The wait is the limit's own, and exact, unless the share makes it longer.
-    const isShare = retryAfterMs !== limit.retryAfterMs;
-    const reason = allowed ? null : isShare ? "share" : "limits";
-    return {
-      ...named,
-      allowed,
-      delayMs: allowed ? named.delayMs : 0,
-      retryAfterMs: longestWaitMs(limits),
-      limits,
-      reason,
-    };
+    const child = path[index + 1] ?? null;
+    const parts =
+      shares === null || share === null
+        ? []
+        : [{ index: share.index, shares, child, weight: weights[index + 1] ?? 1, isLook }];
+    const bounds = { upTo: upTo[index] ?? 100, parts };
+    const { decision, bound } = boundedDecision(meter, costs[index] ?? 0, atMs, bounds);
+    const reason = decision.allowed ? null : (bound ?? "limits");
+    return { ...decision, level: this.#levels[index]?.level.name ?? "", reason };
   }
 }
 
@@ -341,27 +324,6 @@ export class Tree {
  */
 export function createTree(levels: readonly TreeLevel[], stored?: Iterable<TreeRow>, most?: number): Tree {
   return new Tree(levels, stored, most);
-}
-
-/**
- * The decision of a level's meter, below the part of each limit that the class of the request may use. The rest is added to
- * the cost, not lent: lent units count as spent now and would drain, so that waits would be too short.
- */
-function heldBack({ costs, upTo, atMs }: Turn, index: number, { meter }: TreeNode): Decision {
-  const cost = costs[index] ?? 0;
-  const percent = upTo[index] ?? 100;
-  const decision = meter.look(cost, atMs);
-  if (percent === 100) return decision;
-  const limits = decision.limits.map((limit, place): LimitDecision => {
-    const withheld = limit.capacity - multiplyDivideFloor(limit.capacity, percent, 100);
-    const lookAt = (units: number): LimitDecision => meter.look(units, atMs).limits[place] ?? limit;
-    const remaining = Math.max(0, limit.remaining - withheld);
-    const { allowed, retryAfterMs } = cost === 0 ? limit : lookAt(cost + withheld);
-    const replenishAfterMs = remaining > 0 ? limit.replenishAfterMs : (lookAt(withheld + 1).retryAfterMs ?? 0);
-    return { ...limit, allowed, remaining, retryAfterMs, replenishAfterMs };
-  });
-  const allowed = limits.every((limit) => limit.allowed);
-  return { ...decision, allowed, delayMs: allowed ? decision.delayMs : 0, retryAfterMs: longestWaitMs(limits), limits };
 }
 
 /** The decision with the time that the decision's instant is ahead of the caller's clock. */

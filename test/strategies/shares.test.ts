@@ -297,3 +297,19 @@ test("a limit that cannot be shared says what is expected instead", () => {
     'guaranteed: expected a number, because "fair" needs a window or a log',
   );
 });
+
+test("a child that is released is forgotten when it is inactive, unless it is retained before", () => {
+  const shares = new Shares(parentOf({ strategy: "sliding-log" }), 20, windowMs);
+  for (const key of ["a", "b"]) {
+    shares.touch(key, 1, startMs);
+    shares.spend(key, 5, startMs, startMs);
+  }
+  shares.release("a");
+  shares.release("b");
+  expect(shares.withheldAt(startMs + 10)).toBe(30);
+  expect(shares.retain("a")).toBe(true);
+  expect(shares.withheldAt(startMs + windowMs)).toBe(0);
+  expect([shares.retain("a"), shares.retain("b"), shares.childCount]).toStrictEqual([true, false, 1]);
+  shares.release("a");
+  expect(shares.childCount).toBe(0);
+});

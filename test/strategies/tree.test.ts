@@ -123,6 +123,20 @@ test("a class may use each limit of its level up to its part, rounded down, and 
   expect(tree.look({ ...batch, cost: 3 }, startMs).retryAfterMs).toBe(null);
 });
 
+test("a denial names the class only where the limits alone would allow the request, or earlier", () => {
+  const tree = createTree(company);
+  const ask = (cost: number, name?: string) =>
+    tree.look({ path: alice, cost, classes: [undefined, undefined, name] }, startMs).levels[2]?.reason;
+  tree.consume({ path: alice, cost: 2 }, startMs);
+  expect([ask(1, "batch"), ask(1), ask(4, "batch"), ask(4), ask(6, "batch")]).toStrictEqual([
+    "class",
+    null,
+    "class",
+    "limits",
+    "limits",
+  ]);
+});
+
 test("the wait of a class under a sliding window counter is exact, although units above its part never drain", () => {
   const limits = parseLimits("100/minute");
   const tree = createTree([{ name: "all", limits, classes: [{ name: "batch", upTo: 50 }] }]);
