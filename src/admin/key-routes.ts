@@ -22,7 +22,7 @@ import {
   requireRight,
   text,
 } from "./context.ts";
-import type { LoggedKeysView, RevealedKey, TopKeyList } from "./wire.ts";
+import type { LoggedKeysView, RevealedKey, RevealedKeys, TopKeyList } from "./wire.ts";
 import { type KeyValue, mostKeyParts } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
@@ -52,16 +52,42 @@ export async function resetKey(context: AdminContext, c: AuthorizedCall): Promis
   return emptyAnswer();
 }
 
-const revealSchema = fields({ policy: policyNameText, id: text("the id of a key") });
+const acceptedIds = "a list of 1 to 100 ids of keys, without id";
 
-/** The plain key of an id in a top list, the tail or a rule. */
+const revealSchema = fields({
+  policy: policyNameText,
+  id: v.optional(text("the id of a key")),
+  ids: v.optional(
+    v.pipe(v.array(text(acceptedIds), acceptedIds), v.minLength(1, acceptedIds), v.maxLength(100, acceptedIds)),
+  ),
+});
+
+/** The plain key of an id in a top list, the tail or a rule, or the plain keys of several ids. */
 export async function revealKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { policy, id } = parsed(revealSchema, await bodyOf(c));
+  const { policy, id, ids } = parsed(revealSchema, await bodyOf(c));
+  if (ids !== undefined) {
+    if (id !== undefined) throw fieldsRefused([{ field: "ids", accepted: acceptedIds }]);
+    return answer<RevealedKeys>({ policy, keys: await revealedIds(context, policy, ids, c.var.operator) });
+  }
+  if (id === undefined) throw fieldsRefused([{ field: "id", accepted: "the id of a key, or ids in its place" }]);
   const key = keyIdOf(id);
   const sealed = await context.controlPlane.call((stub) => stub.sealedKey(policy, key));
   const [plain = null] = await revealed(context, [{ policy, key, sealed }], c.var.operator);
   if (plain === null) throw new CallRefused({ kind: "unknown-key" });
   return answer<RevealedKey>({ policy, id, key: plain });
+}
+
+async function revealedIds(
+  context: AdminContext,
+  policy: string,
+  ids: readonly string[],
+  operator: Operator,
+): Promise<RevealedKeys["keys"]> {
+  const keys = ids.map(keyIdOf);
+  const sealed = await context.controlPlane.call((stub) => stub.sealedKeys(policy, keys));
+  const all = keys.map((key, index) => ({ policy, key, sealed: sealed[index] ?? null }));
+  const plain = await revealed(context, all, operator);
+  return ids.map((id, index) => ({ id, key: plain[index] ?? null }));
 }
 
 const topQuery = {

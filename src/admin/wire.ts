@@ -239,6 +239,12 @@ export interface RevealedKey {
   readonly key: string;
 }
 
+/** The plain keys of several ids, in their order; null for one that is not known. */
+export interface RevealedKeys {
+  readonly policy: string;
+  readonly keys: readonly { readonly id: string; readonly key: string | null }[];
+}
+
 /** A sampled denial. */
 export type TailEntryView = TailMessage["entries"][number];
 

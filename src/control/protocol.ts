@@ -387,6 +387,7 @@ export interface ControlPlaneMethods extends RecordingMethods {
   deniedKeys(query: DeniedKeysQuery): DeniedKeys;
   /** The sealed key of a partition key in the top lists, the tail, the log of denials or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
+  sealedKeys(policy: string, keys: readonly string[]): readonly (string | null)[];
   /** The rules of all policies that have or had any. */
   rulesOfPolicies(): readonly StaleRules[];
   /**

@@ -112,7 +112,11 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
   }
 
   sealedKey(policy: string, key: string) {
-    return this.#plane.sealedKey(policy, key);
+    return this.#plane.sealedKeys(policy, [key])[0] ?? null;
+  }
+
+  sealedKeys(policy: string, keys: readonly string[]) {
+    return this.#plane.sealedKeys(policy, keys);
   }
 
   statistics(query: StatisticsQuery) {

@@ -165,10 +165,12 @@ export class Plane {
     return this.#book.audit.page(cursor, limit);
   }
 
-  sealedKey(policy: string, key: string): string | null {
-    const rules = this.#book.rules.ofSet({ policy, key });
-    const ofRule = rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey;
-    return ofRule ?? this.#observers.statistics.sealedKey(policy, key, this.#clock.now());
+  sealedKeys(policy: string, keys: readonly string[]): readonly (string | null)[] {
+    const listed = this.#observers.statistics.sealedKeys(policy, keys, this.#clock.now());
+    return keys.map((key, index) => {
+      const rules = this.#book.rules.ofSet({ policy, key });
+      return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? listed[index] ?? null;
+    });
   }
 
   statistics(query: StatisticsQuery): Statistics {

@@ -208,9 +208,9 @@ export class StatisticsStore implements Task {
     return this.#top.top(query, nowMs);
   }
 
-  /** The sealed key of a partition key in the lists or the tail of the last 24 hours; null when none is known. */
-  sealedKey(policy: string, key: string, nowMs: number): string | null {
-    return this.#top.sealedKey(policy, key, nowMs);
+  /** The sealed keys of partition keys in the lists or the tail of the last 24 hours; null for one that is not known. */
+  sealedKeys(policy: string, keys: readonly string[], nowMs: number): readonly (string | null)[] {
+    return this.#top.sealedKeys(policy, keys, nowMs);
   }
 
   /** The sampled traffic of a policy within a period, without the events of its chunks. */

@@ -183,8 +183,9 @@ export class TopKeys {
     });
   }
 
-  sealedKey(policy: string, key: string, nowMs: number): string | null {
-    return sealedIn(this.#hours(policy, nowMs), key);
+  sealedKeys(policy: string, keys: readonly string[], nowMs: number): readonly (string | null)[] {
+    const hours = this.#hours(policy, nowMs);
+    return keys.map((key) => sealedIn(hours, key));
   }
 
   /** Deletes rows of hours that began a day ago or earlier. */

@@ -91,7 +91,7 @@ it.each(cases)("%s is skipped", async (_, damage) => {
     expect(points.at(-1)?.outcomes.allowed).toBeGreaterThanOrEqual(5);
   }
   expect(control.top({ policy: "api", by: "denied", limit: 5 })).toMatchObject([{ key: "a" }]);
-  expect(control.sealedKey("api", "a")).toBeNull();
+  expect(control.sealedKeys("api", ["a"])).toEqual([null]);
   expect(control.samples({ policy: "api", ...span })).toMatchObject({ dropped: 0, storedAtMs: null });
   const metrics = control.metrics();
   expect(metrics).toMatch(/outcome="allowed"\} \d+/);

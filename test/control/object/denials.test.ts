@@ -247,7 +247,7 @@ describe("queries of the log", () => {
   it("the sealed key of a logged denial can be revealed", () => {
     const { store } = storeOf();
     store.record(beat([logged(1, [entry({ key: "one", sealed: "v1.sealed" })])]), startMs);
-    expect(store.sealedKey("api", "one", startMs)).toBe("v1.sealed");
+    expect(store.sealedKeys("api", ["one"], startMs)).toEqual(["v1.sealed"]);
   });
 });
 

@@ -87,15 +87,15 @@ it("the newest sealed key of a top key is shown, and kept over a restart", () =>
   const { store } = world(storage);
   const nowMs = startMs + hourMs;
   expect(store.top(denied, nowMs)).toEqual([key("a", 3, { sealed: "new" }), key("b", 1)]);
-  expect(store.sealedKey("api", "a", nowMs)).toBe("new");
-  expect([store.sealedKey("api", "b", nowMs), store.sealedKey("login", "a", nowMs)]).toEqual([null, null]);
+  expect(store.sealedKeys("api", ["b", "a"], nowMs)).toEqual([null, "new"]);
+  expect(store.sealedKeys("login", ["a"], nowMs)).toEqual([null]);
 });
 
 it("within 24 hours, queries no longer return a sealed key and storage no longer contains it", () => {
   const { storage, store, record } = world();
   record(startMs, { api: { topDenied: [key("a", 3, { sealed: "a secret name" })] } });
-  expect(store.sealedKey("api", "a", startMs + 23 * hourMs)).toBe("a secret name");
-  expect(store.sealedKey("api", "a", startMs + 24 * hourMs)).toBeNull();
+  expect(store.sealedKeys("api", ["a"], startMs + 23 * hourMs)).toEqual(["a secret name"]);
+  expect(store.sealedKeys("api", ["a"], startMs + 24 * hourMs)).toEqual([null]);
   for (let due = store.dueAtMs(); due !== null && due <= startMs + 24 * hourMs;) {
     store.run(due);
     due = store.dueAtMs();
@@ -110,8 +110,8 @@ it("the sealed key of a tail entry is known although the key is in no list", () 
   const { store } = world();
   const tail = [denial({ key: "t", sealed: "of the tail" }), denial({ key: "u" })];
   store.record(beat([], { tail }), startMs);
-  expect(store.sealedKey("api", "t", startMs)).toBe("of the tail");
-  expect(store.sealedKey("api", "u", startMs)).toBeNull();
+  expect(store.sealedKeys("api", ["t"], startMs)).toEqual(["of the tail"]);
+  expect(store.sealedKeys("api", ["u"], startMs)).toEqual([null]);
 });
 
 it("at most 512 sealed keys are kept for each hour and policy, and a sealed key that is too long is not kept", () => {
@@ -120,10 +120,14 @@ it("at most 512 sealed keys are kept for each hour and policy, and a sealed key 
     key(`k${index}`, 1, { sealed: index === 599 ? "x".repeat(1_025) : `s${index}` }),
   );
   record(startMs, { api: { topDenied } });
-  const known = topDenied.filter(({ key: name }) => store.sealedKey("api", name, startMs) !== null);
-  expect(known).toHaveLength(512);
-  expect(store.sealedKey("api", "k598", startMs)).toBe("s598");
-  expect(store.sealedKey("api", "k599", startMs)).toBeNull();
+  const known = store.sealedKeys(
+    "api",
+    topDenied.map(({ key: name }) => name),
+    startMs,
+  );
+  expect(known.filter((sealed) => sealed !== null)).toHaveLength(512);
+  expect(store.sealedKeys("api", ["k598"], startMs)).toEqual(["s598"]);
+  expect(store.sealedKeys("api", ["k599"], startMs)).toEqual([null]);
 });
 
 it("the cost of a spender is what it spent without what settlements gave back, and never below 0", () => {
