@@ -30,7 +30,8 @@ export function localSetup(settings: Settings, demoOrigin: string): LocalSetup {
     ...(hasDemoOrigin && { ORIGIN: demoOrigin }),
     // Sample every key: a local Worker has too few keys for a sample of them.
     SAMPLE: own["SAMPLE"] || "1/1",
-    ...(hasDemoLimits && { ...demoLimits, REVEAL: own["REVEAL"] || "admins" }),
+    REVEAL: own["REVEAL"] || "admins",
+    ...(hasDemoLimits && demoLimits),
   });
   const findings = checkConfiguration(settings, variables);
   const { wrangler } = settings;

@@ -94,11 +94,11 @@ describe("the setup of npm start", () => {
     expect(setupWith(origin, limits).variables).not.toHaveProperty("ADMIN_HOST");
   });
 
-  it("keys can be revealed with the demo limits unless REVEAL is set, and cannot be revealed with other limits", () => {
+  it("keys can be revealed with any limits, unless REVEAL is set", () => {
     withTokens();
     expect(setupWith().config?.admin?.reveal).toBe(true);
     expect(setupWith('REVEAL = "off"').config?.admin?.reveal).toBe(false);
-    expect(setupWith(limits).config?.admin?.reveal).toBe(false);
+    expect(setupWith(limits).config?.admin?.reveal).toBe(true);
   });
 
   it("npm start samples the traffic of every key, unless SAMPLE is set", () => {

@@ -80,6 +80,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     const page = await site.open("denied?policy=login");
     const rows = page.getByRole("row").filter({ has: page.getByRole("link", { name: "login", exact: true }) });
     await expect.poll(() => rows.count(), patience).toBeGreaterThan(0);
+    await rows.getByText("ip=192.0.2.33").first().waitFor();
     expect(await rows.first().locator("a.id").getAttribute("href")).toMatch(/^\.\/keys\?policy=login&id=/);
     const past = await site.open(`denied?from=${Date.UTC(2026, 0, 1)}&to=2026-01-02T00:00:00Z`);
     await past.getByText("No denial in this time.").waitFor();

@@ -51,7 +51,8 @@ describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is install
   it("a denial appears with its policy and limit, and links to its key", async () => {
     const page = await open();
     await denyUntil("192.0.2.11", async () => (await rowsOf(page, "login").count()) > 0);
-    const row = rowsOf(page, "login").first();
+    const row = rowsOf(page, "login").filter({ hasText: "ip=192.0.2.11" });
+    await row.waitFor();
     expect(await row.getByRole("cell").nth(2).innerText()).toBe("denied");
     expect(await row.getByRole("cell").nth(5).innerText()).toMatch(/login/);
     expect(await axeViolations(page)).toEqual([]);

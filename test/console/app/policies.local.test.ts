@@ -316,7 +316,6 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect((await affected.allInnerTexts()).slice(1)).toEqual(["6", "75 %", "0", "3"]);
     const link = affected.getByRole("link");
     expect(await link.getAttribute("href")).toBe(`./keys?policy=halved&id=${id}`);
-    await button(dialog, "Show plain keys").click();
     await link.getByText("ip=192.0.2.31").waitFor();
     expect(await colorsOf(lastDay.locator("canvas"))).toBeGreaterThan(2);
     expect(await axeViolations(page)).toEqual([]);

@@ -21,7 +21,7 @@ const explanationPauseMs = 2_000;
 const rulesPauseMs = 5_000;
 
 export function KeyPage({ policy, id }: Pick<KeyState, "policy" | "id">) {
-  const explained = usePolled((abort) => explainKey(policy.name, id, abort), explanationPauseMs);
+  const explained = usePolled((abort) => explainKey(policy, id, abort), explanationPauseMs);
   const ruled = usePolled(
     (abort) => read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort),
     rulesPauseMs,
@@ -223,7 +223,7 @@ const hasOpenEntries = ({ steps }: Explanation): boolean =>
 
 function Unknown({ policy, id, explanation, onReveal }: KnownProps) {
   if (explanation.isKeyKnown) return null;
-  const reveal = (): Promise<void> => revealKey(policy.name, policy.key, id).then(onReveal, showProblem);
+  const reveal = (): Promise<void> => revealKey(policy.name, id).then(onReveal, showProblem);
   return (
     <p class="row">
       <span class="hint">

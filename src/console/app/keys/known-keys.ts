@@ -2,41 +2,125 @@
  * The plain keys that this tab knows, because the operator typed or revealed them. They stay in memory: keys may be personal
  * data, so that they are in no URL and in no storage.
  */
-import { signal } from "@preact/signals";
-import type { Explanation, RevealedKey } from "../../../admin/wire.ts";
-import { call } from "../api/client.ts";
+import { computed, signal } from "@preact/signals";
+import type { Explanation, PolicyView, RevealedKey, RevealedKeys } from "../../../admin/wire.ts";
+import { call, refusal } from "../api/client.ts";
 import type { KeyReference } from "../api/rules.ts";
+import { now } from "../clock.ts";
 import { shortId } from "../parts/text.ts";
-import { session } from "../shell/session.ts";
+import { may, operator, session } from "../shell/session.ts";
 
 interface KnownKey {
   /** The key as shown to people. */
   readonly label: string;
-  readonly plain: PlainKey | null;
+  /** Null if the label does not show all parts. Absent until the page of the key is opened, which checks it. */
+  readonly plain?: PlainKey | null;
 }
 
 const known = signal<ReadonlyMap<string, KnownKey>>(new Map());
+/** The oldest are forgotten: the view "Live" may show any number of keys. */
+const mostKnown = 2_000;
+
+function forgetKeys(): void {
+  known.value = new Map();
+  wanted.clear();
+  askedAtMs.clear();
+}
 
 // The next operator of the tab may have no right to see them.
 session.subscribe(({ kind }) => {
-  if (kind === "signed-out") known.value = new Map();
+  if (kind === "signed-out") forgetKeys();
 });
 
 const placeOf = (policy: string, id: string): string => `${policy} ${id}`;
 
-function remember(policy: string, id: string, key: KnownKey): void {
-  known.value = new Map(known.value).set(placeOf(policy, id), key);
+function remember(policy: string, keys: readonly (KnownKey & { readonly id: string })[]): void {
+  const all = [...known.peek(), ...keys.map(({ id, ...key }) => [placeOf(policy, id), key] as const)];
+  known.value = new Map(all.slice(-mostKnown));
 }
 
 export const knownKey = (policy: string, id: string): KnownKey | null => known.value.get(placeOf(policy, id)) ?? null;
 
-/** The plain key if it is known, or the beginning of the id. */
-export const keyName = (policy: string, id: string): string => knownKey(policy, id)?.label ?? shortId(id);
+const storageKey = "headgate-plain-keys";
+/** The choice of this page; null before the operator chooses. */
+const chosen = signal<boolean | null>(null);
+
+export const isLocalHost = (host: string): boolean => /^(?:(?:.+\.)?localhost|127\.0\.0\.1|\[::1\])$/.test(host);
+
+function initialChoice(): boolean {
+  const stored = sessionStorage.getItem(storageKey);
+  return stored === null ? isLocalHost(location.hostname) : stored === "on";
+}
+
+/** Whether the page reveals each key that it shows. The audit log records them. */
+export const showsPlainKeys = computed(() => may("reveal") && (chosen.value ?? initialChoice()));
+
+/** Keeps the choice in this tab. */
+export function showPlainKeys(isOn: boolean): void {
+  sessionStorage.setItem(storageKey, isOn ? "on" : "off");
+  chosen.value = isOn;
+  if (!isOn) forgetKeys();
+}
+
+/** The plain key if it is known, or the beginning of the id until it is revealed. */
+export function keyName(policy: string, id: string): string {
+  const label = knownKey(policy, id)?.label;
+  if (label !== undefined) return label;
+  if (showsPlainKeys.value) want(policy, id);
+  return shortId(id);
+}
+
+/** The ids to reveal, by policy. */
+const wanted = new Map<string, Set<string>>();
+/** When a key was asked for last, by policy and id, while it is not known. */
+const askedAtMs = new Map<string, number>();
+/** The plain key of a denial may be stored some seconds after the denial. */
+const askedAgainAfterMs = 10_000;
+/** One call for what a view shows at once. */
+const gatheredMs = 50;
+/** The most that the API reveals at once. */
+const mostRevealed = 100;
+
+function want(policy: string, id: string): void {
+  const place = placeOf(policy, id);
+  const nowMs = now();
+  if (nowMs - (askedAtMs.get(place) ?? -Infinity) < askedAgainAfterMs) return;
+  if (askedAtMs.size >= mostKnown) askedAtMs.clear();
+  askedAtMs.set(place, nowMs);
+  if (wanted.size === 0) setTimeout(revealWanted, gatheredMs);
+  wanted.set(policy, (wanted.get(policy) ?? new Set()).add(id));
+}
+
+function revealWanted(): void {
+  const all = [...wanted];
+  wanted.clear();
+  // Calls with refused credentials count against the address.
+  if (refusal.value !== null) return;
+  for (const [policy, set] of all) {
+    const ids = [...set];
+    for (let from = 0; from < ids.length; from += mostRevealed) {
+      void revealAll(policy, ids.slice(from, from + mostRevealed));
+    }
+  }
+}
+
+async function revealAll(policy: string, ids: readonly string[]): Promise<void> {
+  const asker = operator.value;
+  try {
+    const { keys } = await call<RevealedKeys>("POST", "keys/reveal", { body: { policy, ids } });
+    if (operator.value !== asker || !showsPlainKeys.value) return;
+    const found = keys.flatMap(({ id, key: label }) => (label === null ? [] : [{ id, label }]));
+    for (const { id } of found) askedAtMs.delete(placeOf(policy, id));
+    if (found.length > 0) remember(policy, found);
+  } catch {
+    // The page shows the ids, and asks again when it is rendered later.
+  }
+}
 
 /** Explains a key that the operator typed, and remembers it. */
 export async function findKey(policy: string, parts: readonly string[], plain: PlainKey): Promise<string> {
   const { id } = await explain({ policy, ...plain });
-  remember(policy, id, { label: labelOf(parts, plain), plain });
+  remember(policy, [{ id, label: labelOf(parts, plain), plain }]);
   return id;
 }
 
@@ -44,8 +128,29 @@ export const explain = (body: object, abort?: AbortSignal): Promise<Explanation>
   call<Explanation>("POST", "keys/explain", { body, signal: abort });
 
 /** Explains a key by its parts if they are known, else by its id. */
-export const explainKey = (policy: string, id: string, abort: AbortSignal): Promise<Explanation> =>
-  explain({ policy, ...(knownKey(policy, id)?.plain ?? { id }) }, abort);
+export async function explainKey(
+  { name, key: parts }: PolicyView,
+  id: string,
+  abort: AbortSignal,
+): Promise<Explanation> {
+  const own = knownKey(name, id);
+  const plain = own === null || own.plain !== undefined ? own?.plain : await plainKeyOf(name, parts, id, own.label);
+  return explain({ policy: name, ...(plain ?? { id }) }, abort);
+}
+
+/** The parts in a label; null if the label does not show them all. */
+async function plainKeyOf(
+  policy: string,
+  parts: readonly string[],
+  id: string,
+  label: string,
+): Promise<PlainKey | null> {
+  const key = partsOfLabel(label, parts);
+  // A value may contain text that looks like the next part, so the parts are correct only if they give the same id.
+  const plain = key !== null && (await idOf(policy, key)) === id ? { key } : null;
+  if (knownKey(policy, id) !== null) remember(policy, [{ id, label, plain }]);
+  return plain;
+}
 
 /**
  * How calls that make rules name a key. If they send the plain key, the rule stores it sealed, and operators can reveal
@@ -61,12 +166,9 @@ export function referenceTo(policy: string, id: string): KeyReference {
  * Shows the plain key of an id. The audit log records it.
  * @throws ApiProblem with status 404 when no plain key is stored
  */
-export async function revealKey(policy: string, parts: readonly string[], id: string): Promise<void> {
+export async function revealKey(policy: string, id: string): Promise<void> {
   const { key: label } = await call<RevealedKey>("POST", "keys/reveal", { body: { policy, id } });
-  const key = partsOfLabel(label, parts);
-  // A value may contain text that looks like the next part, so the parts are correct only if they give the same id.
-  const isSame = key !== null && (await idOf(policy, key)) === id;
-  remember(policy, id, { label, plain: isSame ? { key } : null });
+  remember(policy, [{ id, label }]);
 }
 
 const idOf = (policy: string, key: readonly (string | null)[]): Promise<string | null> =>

@@ -14,7 +14,6 @@ import { findKey, keyName, soughtKey, type TypedKey } from "./known-keys.ts";
 import { queryText, read } from "../api/client.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
-import { RevealKeys } from "./reveal-keys.tsx";
 
 export const KeysView = () => (
   <section class="keys">
@@ -136,11 +135,6 @@ function TopLists({ policy }: { readonly policy: PolicyView }) {
         The lists cover the current hour and the 23 hours before it. A range means that the exact count is somewhere in
         it.
       </p>
-      <RevealKeys
-        policy={policy.name}
-        parts={policy.key}
-        ids={[denied, spent].flatMap(({ value }) => value.value?.keys.map(keyOf) ?? [])}
-      />
       <div class="grid top-lists">
         <TopList title={`Most ${kind}`} unit={denialTexts[kind].column} policy={policy.name} list={denied} />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />

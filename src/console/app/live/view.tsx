@@ -4,8 +4,9 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { OutcomeName } from "../../../admin/wire.ts";
 import { readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
+import { keyName } from "../keys/known-keys.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
-import { durationText, numberText, shortId, timeText } from "../parts/text.ts";
+import { durationText, numberText, timeText } from "../parts/text.ts";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./live.css";
 import { denialsOf, LiveTail, mostKeys, type TailFilter, type TailRow } from "./tail.ts";
@@ -178,7 +179,7 @@ const columns: readonly Column<TailRow>[] = [
     title: "Key",
     cell: ({ policy, key }) => (
       <a class="id" href={hrefOf("keys", { policy, id: key })}>
-        {shortId(key)}
+        {keyName(policy, key)}
       </a>
     ),
   },

@@ -4,11 +4,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { isConnected, refusal, token as tokenOfTab } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
+import { showPlainKeys, showsPlainKeys } from "../keys/known-keys.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { useAction } from "../parts/action.ts";
 import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
-import { operator, session, signIn, signOut, startSession } from "./session.ts";
+import { may, operator, session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
 import { type EntryGroup, groupText } from "../parts/entry-groups.ts";
 
@@ -133,6 +134,7 @@ function Header() {
         </a>
       ) : (
         <span class="operator">
+          {may("reveal") && <PlainKeysSwitch />}
           {own.name}
           {own.via === "token" && (
             <button type="button" class="quiet" onClick={signOut}>
@@ -144,6 +146,18 @@ function Header() {
     </header>
   );
 }
+
+/** One switch for the lists of all views. */
+const PlainKeysSwitch = () => (
+  <label title="The audit log records each key that is shown, with your name.">
+    <input
+      type="checkbox"
+      checked={showsPlainKeys.value}
+      onChange={({ currentTarget: { checked } }) => showPlainKeys(checked)}
+    />{" "}
+    Plain keys
+  </label>
+);
 
 /** Warns of old numbers and of refused credentials. The content of forms is kept. */
 const Banner = () => (

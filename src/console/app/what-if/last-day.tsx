@@ -9,7 +9,6 @@ import { changeSummary, denialsPlot, noAnswer, olderText, rangeText, sampleText,
 import { countOf, durationText, numberText, percentText } from "../parts/text.ts";
 import { type Change, type DecidedChange, readWays } from "./ways.ts";
 import { keyName } from "../keys/known-keys.ts";
-import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
@@ -96,7 +95,7 @@ interface ComparedProps {
 }
 
 function AffectedKeys({ change, comparison }: ComparedProps) {
-  const { policy, parts, titles } = change;
+  const { policy, titles } = change;
   const { affected, affectedKeys } = comparison;
   if (affected.length === 0) return <p>No denials of a sampled key differ.</p>;
   const columns: readonly Column<AffectedKey>[] = [
@@ -115,7 +114,6 @@ function AffectedKeys({ change, comparison }: ComparedProps) {
         The denials of {countOf(affectedKeys, "key")} differ
         {affectedKeys > affected.length && `; the ${affected.length} most affected ones are listed`}.
       </p>
-      {parts !== undefined && <RevealKeys policy={policy} parts={parts} ids={affected.map(({ key }) => key)} />}
       <Table caption="Keys affected most" columns={columns} rows={affected} keyOf={({ key }) => key} />
     </>
   );

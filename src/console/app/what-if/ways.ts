@@ -24,8 +24,6 @@ export interface Change {
   readonly policy: string;
   /** The last two are compared. */
   readonly ways: readonly Way[];
-  /** The parts of the policy's key, to reveal the keys that are affected. */
-  readonly parts?: readonly string[];
   /** Only this key. */
   readonly key?: string;
   /** Whether the statistics of all keys have the numbers of a dry run. */
@@ -54,12 +52,11 @@ export const underWritten = (
 
 /** The comparison for a change of a policy. In a dry run, it includes the observed outcomes. */
 export const changeOfPolicy = (
-  { name, key, mode }: Pick<PolicyView, "name" | "key" | "mode">,
+  { name, mode }: Pick<PolicyView, "name" | "mode">,
   before: WrittenDecider,
   then: WrittenDecider,
 ): Change => ({
   policy: name,
-  parts: key,
   ways: [
     ...(mode.value === "dry-run" ? [observed] : []),
     { title: "Now", decider: before },
@@ -71,9 +68,8 @@ export const changeOfPolicy = (
 const observed: Way = { title: "Observed", decider: { kind: "recorded" } };
 
 /** The comparison of what a dry run observed with a replay of its limits. */
-export const dryRunOf = ({ name, key, limits }: PolicyView): Change => ({
+export const dryRunOf = ({ name, limits }: PolicyView): Change => ({
   policy: name,
-  parts: key,
   ways: [observed, { title: "Replayed", decider: underLimits(limits.value) }],
   isDryRun: true,
 });
