@@ -49,9 +49,8 @@ it("match.pathMatching determines how match.path is compared", async () => {
     const { env } = createTestLimiter();
     const app = new Hono().use(rateLimit({ limits: "1/minute", match }));
     app.get("*", (c) => c.text("hello"));
-    const paths = ["/login", "/LOGIN"];
-    const visits = paths.map(async (path) => (await app.request(path, visitor, env)).status);
-    return Promise.all(visits);
+    const statusOf = async (path: string): Promise<number> => (await app.request(path, visitor, env)).status;
+    return [await statusOf("/login"), await statusOf("/LOGIN")];
   };
   expect(await statusesOf({ path: "/login", pathMatching: "exact" })).toEqual([200, 200]);
   expect(await statusesOf({ path: "/login", pathMatching: "lenient" })).toEqual([200, 429]);
