@@ -14,7 +14,7 @@ const secret = "a-secret-of-thirty-two-characters-or-more";
 const summed = (vars: Record<string, unknown>): string => summary(parseConfig({ KEY_SECRET: secret, ...vars }));
 
 describe("the summary of a valid configuration", () => {
-  it("the summary of a configuration has a line for each policy with its limits, dry run and key rules", () => {
+  it("the summary of a configuration has a line for each policy with its limits in the units of their notation, dry run and key rules", () => {
     const policies = [
       { name: "a", limits: ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }] },
       { name: "d", limits: "6/s", dryRun: true },
@@ -25,6 +25,7 @@ describe("the summary of a valid configuration", () => {
         deny: ["10.0.0.0/8"],
         overrides: [{ key: "192.0.2.1", limits: "9/s" }],
       },
+      { name: "e", limits: "100/month; 7/90s; 5 per 120 seconds" },
     ];
     expect(summed({ ORIGIN: "route", POLICIES: policies })).toBe(
       [
@@ -33,6 +34,7 @@ describe("the summary of a valid configuration", () => {
         "  d: 6 per 1s, sliding-window-counter (dry run)",
         "  b: 7 per 1s, sliding-window-counter (dry run, allow: 2)",
         "  c: 8 per 1s, sliding-window-counter (overrides: 1, deny: 1)",
+        "  e: 100 per 1mo, fixed-window; 7 per 90s, sliding-window-counter; 5 per 2m, sliding-window-counter",
       ].join("\n"),
     );
   });
@@ -104,6 +106,19 @@ describe("the check of a deployment", () => {
     expect(problems).toEqual([]);
     expect(config).toMatchObject({ originSecret: expect.any(String), jwt: expect.anything() });
     expect(config?.checkTokens).toHaveLength(1);
+  });
+
+  it("the check of a deployment reports a JWT_KEY that the key needs and that is not a required secret", () => {
+    expect(findingsOf(['LIMITS = "5/s"', 'KEY = "jwt:sub"'], ["KEY_SECRET"]).problems).toEqual([
+      expect.stringMatching(/^JWT_KEY is missing: expected a key .* in KEY$/),
+    ]);
+  });
+
+  it("the check of a deployment reports a variable that is larger than 5 KB, with its line", () => {
+    const names = Array.from({ length: 150 }, (_, index) => `{ name = "policy-${index}", limits = "1/${index + 1}s" }`);
+    expect(findingsOf([`POLICIES = [${names.join(", ")}]`], ["KEY_SECRET"]).lines).toEqual([
+      expect.stringMatching(/wrangler\.toml:\d+: POLICIES: expected at most 5120 bytes, got \d+;/),
+    ]);
   });
 
   it.each<[string, string[], string[], RegExp[]]>([
