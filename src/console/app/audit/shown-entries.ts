@@ -1,6 +1,6 @@
 /** Which audit entries the page shows, and how each changes a rule. */
 import type { AuditedRule, AuditEntryView } from "../../../admin/wire.ts";
-import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
+import { actionText, entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { instantText } from "../parts/text.ts";
 
 export const mostShownEntries = 200;
@@ -54,10 +54,15 @@ export function filterIn(query: URLSearchParams): Filter {
   return Object.fromEntries(given.filter(([, text]) => text !== ""));
 }
 
+/** The value that a filter compares and offers. The words of an action are those of the sentence of the entry. */
+export const filteredFieldOf = (entry: AuditEntryView, field: "policy" | "actor" | "action"): string | null =>
+  field === "action" ? actionText(entry) : entry[field];
+
+/** An address may also name an action as the API does, such as `create`. */
 export const matches = (entry: AuditEntryView, { policy, actor, action, key, rule }: Filter): boolean =>
   (policy === undefined || entry.policy === policy) &&
   (actor === undefined || entry.actor === actor) &&
-  (action === undefined || entry.action === action) &&
+  (action === undefined || actionText(entry) === action || entry.action === action) &&
   (key === undefined || (entry.keyId?.startsWith(key) ?? false)) &&
   (rule === undefined || entry.rule === rule);
 

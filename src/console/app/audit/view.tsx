@@ -8,7 +8,7 @@ import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import { operator } from "../shell/session.ts";
 import "./audit.css";
 import { Entries, EntryList, inBackground } from "./entries.tsx";
-import { type Filter, filterFields, filterIn, matches } from "./shown-entries.ts";
+import { type Filter, filteredFieldOf, filterFields, filterIn, matches } from "./shown-entries.ts";
 import { LoadedEntries, mostReached, type ReadPage } from "./loaded-entries.ts";
 import { RollbackDialog } from "./dialogs.tsx";
 import { countOf, numberText } from "../parts/text.ts";
@@ -66,8 +66,9 @@ function Log({ loaded }: { readonly loaded: LoadedEntries }) {
     <>
       <FilterForm {...{ entries, filter }} />
       <p class="hint">
-        Filters apply to the {entries.length} entries loaded
-        {loaded.hasOlder.value ? "; load older entries below to search them too" : ", which are all"}.
+        {loaded.hasOlder.value
+          ? `Filters apply to the ${countOf(entries.length, "entry", "entries")} loaded so far. Load older entries below to search them, too.`
+          : `The audit log has ${countOf(entries.length, "entry", "entries")}.`}
       </p>
       <div class="newer" role="status">
         {hidden > 0 && (
@@ -147,7 +148,7 @@ interface ChoiceProps extends FilterProps {
 /** Offers the chosen value even when no loaded entry has it. */
 function Choice({ field, label, entries, filter }: ChoiceProps) {
   const { [field]: value = "" } = filter;
-  const offered = new Set([value, ...entries.map((entry) => entry[field] ?? "")]);
+  const offered = new Set([value, ...entries.map((entry) => filteredFieldOf(entry, field) ?? "")]);
   offered.delete("");
   return (
     <SelectField

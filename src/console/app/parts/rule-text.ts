@@ -102,6 +102,10 @@ export function changeText(entry: AuditEntryView): string {
   }
 }
 
+/** The first words of `changeText`, such as "blocked" or "set the limits", by which entries are filtered. */
+export const actionText = (entry: AuditEntryView): string =>
+  /^(?:set the \w+|rolled back|stopped the recording|\w+)/.exec(changeText(entry))?.[0] ?? entry.action;
+
 export const removedText = (rule: AuditedRule | null): string =>
   rule === null ? "a rule" : `the rule “${ruleText(rule)}”`;
 

@@ -1,6 +1,6 @@
 /** The sentences, differences and filters of audit entries. */
 import { describe, expect, it } from "vitest";
-import { differences, filterIn, matches } from "../../../../src/console/app/audit/shown-entries.ts";
+import { differences, filteredFieldOf, filterIn, matches } from "../../../../src/console/app/audit/shown-entries.ts";
 import { History } from "../../../../src/console/app/audit/history.ts";
 import { groupsOf, groupText } from "../../../../src/console/app/parts/entry-groups.ts";
 import { changeText } from "../../../../src/console/app/parts/rule-text.ts";
@@ -146,8 +146,25 @@ it("an audit filter matches by policy, actor, action and rule, and by the beginn
   const blocked = entry({ seq: 1, after: block });
   const isMatched = (query: string): boolean => matches(blocked, filterIn(new URLSearchParams(query)));
   expect(isMatched("")).toBe(true);
-  expect(isMatched("policy=api&actor=ops&action=create&key=GVw6&rule=r1")).toBe(true);
-  for (const query of ["policy=login", "actor=x", "action=delete", "key=Vw6", "rule=r2"]) {
+  expect(isMatched("policy=api&actor=ops&action=blocked&key=GVw6&rule=r1")).toBe(true);
+  expect(isMatched("action=create")).toBe(true);
+  for (const query of ["policy=login", "actor=x", "action=removed", "action=delete", "key=Vw6", "rule=r2"]) {
     expect(isMatched(query)).toBe(false);
   }
+});
+
+it.each([
+  [{ after: rule() }, "set the mode"],
+  [{ after: rule({ kind: "limits", limits: "9/h" }) }, "set the limits"],
+  [{ after: deny }, "gave"],
+  [{ action: "replace" as const, before: rule(), after: block }, "changed"],
+  [{ action: "delete" as const, before: deny }, "removed"],
+  [{ action: "expire" as const, before: rule() }, "ended"],
+  [{ action: "record" as const, policy: "api" }, "recorded"],
+  [{ action: "stop-recording" as const, policy: "api" }, "stopped the recording"],
+  [{ action: "rollback" as const, before: deny }, "rolled back"],
+])("the audit filter offers for the entry %o the words with which its sentence begins: %s", (fields, words) => {
+  const written = entry({ seq: 1, ...fields });
+  expect(filteredFieldOf(written, "action")).toBe(words);
+  expect(changeText(written).startsWith(words)).toBe(true);
 });
