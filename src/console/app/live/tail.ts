@@ -145,6 +145,8 @@ interface CountedOutcome {
 export interface TailRow extends Pick<TailEntryView, "policy" | "key"> {
   /** The place of the row: from 1, in the order in which rows appeared. It stays when the row counts further denials. */
   readonly number: number;
+  /** When the first of its denials was. */
+  readonly firstMs: number;
   /** The outcome of the newest denial is first. */
   readonly outcomes: readonly [CountedOutcome, ...CountedOutcome[]];
 }
@@ -236,7 +238,9 @@ export class TailLog {
       newest: entry,
     };
     this.#byKey.delete(name);
-    this.#byKey.set(name, { policy, key, number: known?.number ?? this.#lastNumber, outcomes: [counted, ...others] });
+    const firstMs = Math.min(known?.firstMs ?? entry.atMs, entry.atMs);
+    const number = known?.number ?? this.#lastNumber;
+    this.#byKey.set(name, { policy, key, number, firstMs, outcomes: [counted, ...others] });
     if (this.#byKey.size <= mostKeys) return;
     const [oldest = ""] = this.#byKey.keys();
     this.#byKey.delete(oldest);

@@ -40,10 +40,9 @@ export function LiveView() {
     <section class="live">
       <h1>Live</h1>
       <p class="hint">
-        Keys about a second after they are denied, with one row for each key and policy. Counts are of a sample, since
-        this page opened: at most 20 denials a second from each running copy of the Worker, and the {mostKeys} keys that
-        were denied last. The <a href="./">overview</a> counts all denials, and <a href={hrefOf("denied")}>Denied</a>{" "}
-        shows those of the last 24 hours.
+        A key appears about a second after it is denied. Counts begin when you open this page. If many requests are
+        denied at once, some are left out here, and at most {mostKeys} keys are listed. The <a href="./">overview</a>{" "}
+        counts all denials, and <a href={hrefOf("denied")}>Denied</a> lists those of the last 24 hours.
       </p>
       <Filters filter={filter} />
       <div class="row live-state">
@@ -129,14 +128,20 @@ function Denials({ tail }: TailProps) {
   if (rows.length > 0)
     return (
       <div class="card">
-        <Table caption="Denied keys, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
+        <Table
+          caption="Denied keys, the newest first"
+          columns={columns}
+          rows={rows}
+          keyOf={({ number }) => number}
+          sorted={{ title: "First denied", isDescending: true }}
+        />
       </div>
     );
   if (tail.connection.state.value !== "connected") return null;
   return (
     <Empty>
       {received === 0
-        ? "Waiting for denials. The first can take 5 seconds to appear, or 30 if no rule was ever made."
+        ? "No request has been denied since this page opened. The first denial can take up to 30 seconds to appear."
         : `${numberText(received)} denials have arrived, but none matches the filter.`}
     </Empty>
   );
@@ -172,7 +177,9 @@ const outcomeClasses: Readonly<Partial<Record<OutcomeName, string>>> = {
 const newestOf = ({ outcomes: [{ newest }] }: TailRow): TailRow["outcomes"][0]["newest"] => newest;
 
 const columns: readonly Column<TailRow>[] = [
-  { title: "Last", cell: (row) => timeText(newestOf(row).atMs), sortBy: (row) => newestOf(row).atMs },
+  // Rows keep their places while their counts rise: sorted by their last denial, they would move under the pointer.
+  { title: "First denied", cell: ({ firstMs }) => timeText(firstMs), sortBy: ({ firstMs }) => firstMs },
+  { title: "Last denied", cell: (row) => timeText(newestOf(row).atMs), sortBy: (row) => newestOf(row).atMs },
   { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
   { title: "Outcome", cell: (row) => <Outcomes row={row} /> },
   {

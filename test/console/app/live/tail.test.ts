@@ -78,6 +78,7 @@ describe("the log of the tail", () => {
     log.add([denial({ atMs: 5_000, outcome: "banned", retryAfterMs: 60_000 }), denial({ policy: "login" })]);
     expect(keysOf(log)).toEqual(["login abc", "api xyz", "api abc"]);
     expect(countsOf(log)).toEqual([1, 1, 2]);
+    expect(log.rows[2]?.firstMs).toBe(0);
     expect(log.rows[2]?.outcomes).toMatchObject([
       { outcome: "banned", count: 1, newest: { atMs: 5_000, retryAfterMs: 60_000 } },
       { outcome: "denied", count: 1 },
