@@ -185,7 +185,7 @@ const headings = {
   recommended: "Recommended",
   global: "Recommended",
   unneeded: "No limit needed",
-  wait: "Too little data",
+  wait: "Too few keys",
 } as const;
 
 function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {

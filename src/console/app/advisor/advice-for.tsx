@@ -199,7 +199,7 @@ function Answer({ policy, advice: { candidates, global, notes, recommendation } 
       {kind === "unneeded" && <h2>No limit is needed</h2>}
       {kind === "wait" && (
         <h2>
-          Too little data
+          Too few keys for this goal
           {recommendation.forMs !== null && `: wait about ${durationText(recommendation.forMs)} more`}
         </h2>
       )}

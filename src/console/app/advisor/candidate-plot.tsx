@@ -168,14 +168,23 @@ function draw(plot: uPlot, { colors, data: { points, goal } }: Chart<ScatterData
     const path = shapeAt(shape, left, top);
     if (shape === "cross") ctx.stroke(path);
     else ctx.fill(path);
-    ctx.strokeStyle = colors.of("--text");
-    if (point.isSelected || point.isRecommended) {
-      ctx.setLineDash(point.isSelected ? [] : [3 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
-      ctx.stroke(shapeAt("circle", left, top, 1.8));
-      ctx.setLineDash([]);
-    }
   }
+  // Rings are above all points, which often lie close together.
+  for (const point of points) drawRings(plot, point, colors.of("--text"));
   ctx.restore();
+}
+
+/** A point that is both selected and recommended has both rings. */
+function drawRings(plot: uPlot, { share, burst, isSelected, isRecommended }: PlotPoint, color: string): void {
+  const { ctx } = plot;
+  const [left, top] = [plot.valToPos(share, "x", true), plot.valToPos(burst, "y", true)];
+  ctx.strokeStyle = color;
+  ctx.lineWidth = 2 * uPlot.pxRatio;
+  if (isSelected) ctx.stroke(shapeAt("circle", left, top, 1.6));
+  if (!isRecommended) return;
+  ctx.setLineDash([5 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
+  ctx.stroke(shapeAt("circle", left, top, 2.4));
+  ctx.setLineDash([]);
 }
 
 function drawGoal(plot: uPlot, { axis, at: value }: NonNullable<ScatterData["goal"]>): void {

@@ -36,24 +36,20 @@ export function countEstimateText({ value, low, high }: Estimate): string {
 
 const rounded = (value: number): string => numberText(Math.round(value));
 
-/** "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 3 h 20 min, 99.8 % coverage, until 2 min ago." */
+/** "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 3 h 20 min, until 2 min ago." */
 export function samplesText(samples: KnownSamples, nowMs: number): string {
   const { keys, arrivals, coverage, source } = samples;
   const ofAll =
     source.oneKeyIn === 1
-      ? `all ${countOf(keys, "key")}`
+      ? `${keys === 1 ? "" : "all "}${countOf(keys, "key")}`
       : `${numberText(keys)} of about ${roughText(keys * source.oneKeyIn)} keys (1 in ${numberText(source.oneKeyIn)})`;
-  const parts = [
-    `${ofAll} with ${countOf(arrivals, "request")} in ${durationText(source.toMs - source.fromMs)}`,
-    `${coverageText(coverage)} coverage`,
-    ageText(samples, nowMs),
-  ];
-  return `Based on ${parts.join(", ")}.`;
+  const traffic = `${ofAll} with ${countOf(arrivals, "request")} in ${durationText(source.toMs - source.fromMs)}`;
+  const lost = coverage < 1 ? ` Only ${coverageText(coverage)} of the requests of these keys were recorded.` : "";
+  return `Based on ${traffic}, ${ageText(samples, nowMs)}.${lost}`;
 }
 
 /** Never rounds up to 100 %. */
-const coverageText = (coverage: number): string =>
-  coverage < 1 ? `${Math.min(99.9, Math.floor(1_000 * coverage) / 10)} %` : "100 %";
+const coverageText = (coverage: number): string => `${Math.min(99.9, Math.floor(1_000 * coverage) / 10)} %`;
 
 const ageText = ({ storedAtMs }: KnownSamples, nowMs: number): string =>
   storedAtMs === null ? "none stored yet" : `until ${agoText(nowMs - storedAtMs)}`;

@@ -47,9 +47,9 @@ describe("texts of the advisor", () => {
     expect(countEstimateText(exactly(7))).toBe("7");
   });
 
-  it("the line about samples states the number of keys, their share of all keys, the coverage and the age", () => {
+  it("the line about samples states the number of keys, their share of all keys, the age, and the recorded share if requests are missing", () => {
     expect(samplesText(knownSamples(), startMs)).toBe(
-      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 1 d, 99.8 % coverage, until 2 min ago.",
+      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 1 d, until 2 min ago. Only 99.8 % of the requests of these keys were recorded.",
     );
     const { source } = knownSamples();
     const all = knownSamples({
@@ -59,12 +59,12 @@ describe("texts of the advisor", () => {
       source: { ...source, oneKeyIn: 1, fromMs: source.toMs - 250_000 },
     });
     expect(samplesText(all, startMs - 90_000)).toBe(
-      "Based on all 1 key with 1 request in 4 min 10 s, 100 % coverage, until less than a minute ago.",
+      "Based on 1 key with 1 request in 4 min 10 s, until less than a minute ago.",
     );
   });
 
-  it("a coverage just below 100 % is not rounded up", () => {
-    expect(samplesText(knownSamples({ coverage: 0.999_99 }), startMs)).toContain("99.9 % coverage");
+  it("a recorded share just below 100 % is not rounded up", () => {
+    expect(samplesText(knownSamples({ coverage: 0.999_99 }), startMs)).toContain("Only 99.9 % of the requests");
   });
 
   it("samples count as old when the newest is more than a quarter of an hour old", () => {
