@@ -5,6 +5,7 @@ import {
   addToStep,
   arrivalSeconds,
   type MostAdmitted,
+  type ReplayOptions,
   type ReplayResult,
   type SecondCounts,
   secondMs,
@@ -39,14 +40,22 @@ export class DecisionTally {
   #deniedSinceMs = notDenied;
   /** When the wait of its last denial ends. */
   #deniedUntilMs = 0;
+  #isKeyDenied = false;
   #denied = 0;
+  readonly #countedFromMs: number;
 
   /** @param steps the arrivals of each plot step */
-  constructor(timelines: Timelines, limits: readonly Limit[], steps: StepCounts, obeys: boolean) {
+  constructor(
+    timelines: Timelines,
+    limits: readonly Limit[],
+    steps: StepCounts,
+    { retry, countedFromMs = 0 }: Pick<ReplayOptions, "retry" | "countedFromMs">,
+  ) {
     const keys = timelines.keys.length;
     this.timelines = timelines;
     this.limits = limits;
-    this.obeys = obeys;
+    this.obeys = retry === "obey";
+    this.#countedFromMs = countedFromMs;
     this.#seconds = arrivalSeconds(timelines);
     this.#allowed = new Uint8Array(timelines.atMs.length).fill(1);
     this.#perSecond = this.#seconds.counts.slice();
@@ -60,6 +69,7 @@ export class DecisionTally {
   beginKey(key: number): void {
     this.#key = key;
     this.#deniedSinceMs = notDenied;
+    this.#isKeyDenied = false;
   }
 
   /** Whether the last decision on the key was a denial. */
@@ -76,9 +86,12 @@ export class DecisionTally {
 
   denyArrival(row: number, waitMs: number | null): void {
     const atMs = this.timelines.atMs[row] ?? 0;
-    this.#denied++;
     this.#allowed[row] = 0;
-    this.#deniedOfKey[this.#key] = (this.#deniedOfKey[this.#key] ?? 0) + 1;
+    this.#isKeyDenied = true;
+    if (atMs >= this.#countedFromMs) {
+      this.#denied++;
+      this.#deniedOfKey[this.#key] = (this.#deniedOfKey[this.#key] ?? 0) + 1;
+    }
     this.#takeOff(row);
     addToStep(this.#admitted, atMs, -1);
     this.#deny(atMs, waitMs);
@@ -102,24 +115,27 @@ export class DecisionTally {
   }
 
   denyRetry(atMs: number, waitMs: number | null): void {
-    this.#retries.denied++;
+    if (atMs >= this.#countedFromMs) this.#retries.denied++;
     this.#deny(atMs, waitMs);
   }
 
-  sendRetry(): void {
-    this.#retries.sent++;
+  sendRetry(atMs: number): void {
+    if (atMs >= this.#countedFromMs) this.#retries.sent++;
   }
 
   /** @param delayMs how long a queue delays the retry */
   admitRetry(atMs: number, waitedMs: number, delayMs: number): void {
     this.#addLater(atMs + delayMs);
     addToStep(this.#admitted, atMs, 1);
-    this.#retries.longestWaitMs = Math.max(this.#retries.longestWaitMs, waitedMs);
+    if (atMs - waitedMs >= this.#countedFromMs) {
+      this.#retries.longestWaitMs = Math.max(this.#retries.longestWaitMs, waitedMs);
+    }
     this.admit(atMs);
   }
 
-  abandon(): void {
-    this.#retries.abandoned++;
+  /** Records that the client of an arrival gives up. */
+  abandon(row: number): void {
+    if ((this.timelines.atMs[row] ?? 0) >= this.#countedFromMs) this.#retries.abandoned++;
   }
 
   #deny(atMs: number, waitMs: number | null): void {
@@ -129,7 +145,7 @@ export class DecisionTally {
   }
 
   #endDenial(untilMs: number): void {
-    const lastedMs = untilMs - this.#deniedSinceMs;
+    const lastedMs = untilMs - Math.max(this.#deniedSinceMs, this.#countedFromMs);
     const longestMs = this.#longestDeniedMsOfKey[this.#key] ?? 0;
     this.#longestDeniedMsOfKey[this.#key] = Math.max(longestMs, lastedMs);
   }
@@ -145,13 +161,12 @@ export class DecisionTally {
   measureArrivals(): void {
     const { firstRow, atMs, cost } = this.timelines;
     const [from = 0, to = 0] = [firstRow[this.#key], firstRow[this.#key + 1]];
-    const hasDenials = (this.#deniedOfKey[this.#key] ?? 0) > 0;
     for (const [index, { windowMs }] of this.limits.entries()) {
       const peak = peaks(this.timelines, windowMs)[this.#key] ?? 0;
       // Admitted requests have no higher peak than all requests.
       if (peak <= (this.#most[index]?.units ?? 0)) continue;
       const rows = { from, to, windowMs, isIncluded: this.#allowed };
-      this.offerMost(index, hasDenials ? mostWithin(atMs, cost, rows) : peak);
+      this.offerMost(index, this.#isKeyDenied ? mostWithin(atMs, cost, rows) : peak);
     }
   }
 

@@ -236,7 +236,7 @@ export class KeyEvents {
       reservation === null
         ? this.#meter.consume(cost, atMs)
         : this.#meter.reserve({ cost, ttlMs: reservation.ttlMs }, atMs);
-    if (retry > 0) tally.sendRetry();
+    if (retry > 0) tally.sendRetry(atMs);
     if (!decision.allowed) {
       this.#deny(request, decision);
       return null;
@@ -309,7 +309,7 @@ export class KeyEvents {
     else tally.denyRetry(atMs, waitMs);
     if (!tally.obeys) return;
     if (waitMs === null || retry === mostRetries || this.#retries === mostRetriesOfKey) {
-      tally.abandon();
+      tally.abandon(row);
       return;
     }
     this.#retries++;

@@ -29,7 +29,7 @@ export function* replay(
   const results: ReplayResult[] = [];
   const budget = { left: decisionsPerStep };
   for (const [index, limits] of limitSets.entries()) {
-    const tally = new DecisionTally(timelines, limits, steps, options.retry === "obey");
+    const tally = new DecisionTally(timelines, limits, steps, options);
     for (const rows of decideKeys(tally, assumed, budget, options.decidesEveryKey === true)) {
       yield (index + rows / Math.max(1, timelines.atMs.length)) / limitSets.length;
       budget.left = decisionsPerStep;

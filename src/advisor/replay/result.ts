@@ -84,6 +84,11 @@ export interface ReplayOptions {
   readonly retry?: "none" | "obey";
   /** The step of `admitted` and `denials`, in milliseconds. Default: the period has about 240 steps. */
   readonly stepMs?: number;
+  /**
+   * Earlier arrivals are decided, but not counted in `denied`, `deniedOfKey`, the longest times and `retries`. So the
+   * limits have their usage when the counts begin. Default: all arrivals are counted.
+   */
+  readonly countedFromMs?: number;
   /** Whether the decision of each row is kept. Default: false. */
   readonly keepsDecisions?: boolean;
   /** Whether keys that cannot be denied are decided too. This is slower and gives the same result. Default: false. */

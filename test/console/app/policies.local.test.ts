@@ -303,7 +303,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     const field = dialog.getByRole("textbox", { name: "Limits" });
     await field.fill("3/hour");
     await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
-    await lastDay.getByText("Requests denied, if no client retries").first().waitFor();
+    await lastDay.getByText("If no client retries: requests denied").first().waitFor();
     await field.fill("3/hou");
     await lastDay.getByText("The numbers appear once the limits are valid.").waitFor();
     expect(await lastDay.getByText(/requests denied/i).count()).toBe(0);

@@ -110,17 +110,30 @@ const freshMs = 300_000;
 /** The pause while there are no samples. A new deployment soon has its first ones. */
 const pauseMs = 10_000;
 
-/** Reads the samples of the last 24 hours unless this tab has fresh ones. */
-export function useSamples(policy: string): SamplesState {
+/**
+ * Reads the samples of the last 24 hours unless this tab has fresh ones.
+ * @param mostAgeMs how long samples stay fresh
+ */
+export function useSamples(policy: string, mostAgeMs = freshMs): SamplesState {
   const progress = useSignal(0);
-  const { problem, readAgain } = usePolled((abort) => readUnlessFresh(policy, progress, abort), pauseMs, [policy]);
+  const { problem, readAgain } = usePolled(
+    (abort) => readUnlessFresh({ policy, mostAgeMs, progress }, abort),
+    pauseMs,
+    [policy, mostAgeMs],
+  );
   const value = useMemo(() => computed(() => known.value.get(policy) ?? null), [policy]);
   return { value, problem, progress, readAgain };
 }
 
-async function readUnlessFresh(policy: string, progress: Signal<number>, abort: AbortSignal): Promise<void> {
+interface FreshSamples {
+  readonly policy: string;
+  readonly mostAgeMs: number;
+  readonly progress: Signal<number>;
+}
+
+async function readUnlessFresh({ policy, mostAgeMs, progress }: FreshSamples, abort: AbortSignal): Promise<void> {
   const last = known.peek().get(policy);
-  if (last !== undefined && isFresh(last)) return;
+  if (last !== undefined && last.arrivals > 0 && now() - last.readAtMs < mostAgeMs) return;
   progress.value = 0;
   const onProgress = (share: number): void => {
     progress.value = share;
@@ -130,5 +143,3 @@ async function readUnlessFresh(policy: string, progress: Signal<number>, abort: 
   const all = await runTask("load", request, { abort, onProgress });
   known.value = new Map(all.map((each) => [each.policy, each]));
 }
-
-const isFresh = ({ arrivals, readAtMs }: KnownSamples): boolean => arrivals > 0 && now() - readAtMs < freshMs;

@@ -1,11 +1,23 @@
-/** The last 24 hours as they would have been under a change, replayed from sampled traffic. */
+/**
+ * The last 24 hours of a policy, or the last minutes of a key, as they would have been under a change, replayed from sampled
+ * traffic.
+ */
 import { Failure, Reading } from "../parts/notice.tsx";
 import { TimePlot } from "../parts/plot.tsx";
 import { useTask } from "../replay/latest-task.ts";
 import type { AffectedKey, Comparison, DecidedTraffic, RetryingTraffic } from "../replay/compare.ts";
 import type { KnownSamples } from "../replay/messages.ts";
 import { runTask, useSamples } from "../replay/worker-client.ts";
-import { changeSummary, denialsPlot, noAnswer, olderText, rangeText, sampleText, warnings } from "./sample-texts.ts";
+import {
+  changeSummary,
+  denialsPlot,
+  noAnswer,
+  olderText,
+  periodText,
+  rangeText,
+  sampleText,
+  warnings,
+} from "./sample-texts.ts";
 import { countOf, durationText, numberText, percentText } from "../parts/text.ts";
 import { type Change, type DecidedChange, readWays } from "./ways.ts";
 import { keyName } from "../keys/known-keys.ts";
@@ -27,9 +39,10 @@ export function LoadedLastDay({ change, obstacle }: LastDayProps) {
   const last = useRead(read, [JSON.stringify(change)], { laterMs: pauseMs });
   const isInvalid = change === null || (last !== null && last.decided === null);
   const decided = isInvalid ? null : (last?.decided ?? null);
+  const title = change?.key === undefined ? "The last 24 hours" : "The last minutes";
   return (
-    <section class="last-day" aria-label="The last 24 hours">
-      <h3>The last 24 hours</h3>
+    <section class="last-day" aria-label={title}>
+      <h3>{title}</h3>
       {obstacle !== undefined && <p class="hint">{obstacle}</p>}
       {obstacle === undefined && isInvalid && <p class="hint">The numbers appear once the limits are valid.</p>}
       {obstacle === undefined && decided !== null && <OfPolicy change={decided} />}
@@ -38,9 +51,11 @@ export function LoadedLastDay({ change, obstacle }: LastDayProps) {
 }
 
 const pauseMs = 300;
+/** The numbers of a key are about its last minutes. */
+const freshOfKeyMs = 60_000;
 
 function OfPolicy({ change }: { readonly change: DecidedChange }) {
-  const samples = useSamples(change.policy);
+  const samples = useSamples(change.policy, change.key === undefined ? undefined : freshOfKeyMs);
   const failure = samples.problem.value;
   return (
     <Reading of={samples} what="the samples">
@@ -57,7 +72,8 @@ function OfPolicy({ change }: { readonly change: DecidedChange }) {
 function OfSamples({ change, known }: { readonly change: DecidedChange; readonly known: KnownSamples }) {
   const { policy, key, deciders } = change;
   const reason = noAnswer(known, key);
-  const request = { policy, deciders, ...(key !== undefined && { key }) };
+  const knownUntilMs = known.storedAtMs ?? known.source.toMs;
+  const request = { policy, deciders, ...(key !== undefined && { key, knownUntilMs }) };
   const { result, problem, share } = useTask(
     reason === null ? async (options) => ({ change, comparison: await runTask("compare", request, options) }) : null,
     [JSON.stringify(change), known.readAtMs, reason],
@@ -136,8 +152,9 @@ interface Row {
 }
 
 function DenialNumbers({ change: { titles, key }, comparison }: ComparedProps) {
+  const period = periodText(comparison, key);
   const columns: readonly Column<Row>[] = [
-    { title: "Last 24 hours", cell: ({ title }) => title },
+    { title: period.replace(/^the l/, "L"), cell: ({ title }) => title },
     ...comparison.results.map((traffic, index) => ({
       title: titles[index] ?? "",
       cell: ({ cell }: Row) => cell(traffic),
@@ -148,15 +165,15 @@ function DenialNumbers({ change: { titles, key }, comparison }: ComparedProps) {
   return (
     <>
       <Table
-        caption="Denied in the last 24 hours"
+        caption={`Denied in ${period}`}
         columns={columns}
         rows={rowsOf(comparison, key !== undefined)}
         keyOf={({ title }) => title}
       />
       {hasRetries && (
         <p class="hint">
-          A client that retries sends a denied request again after Retry-After. Its retries count against the limits
-          too, so other requests are denied than if no client retries.
+          Some clients send a denied request again after Retry-After, at most 10 times. These retries count against the
+          limits, too, so that more requests may be denied.
         </p>
       )}
     </>
@@ -170,7 +187,7 @@ function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, i
   const hasRetries = results.some(({ retrying }) => retrying !== null);
   const rows: (Row & { readonly isShown: boolean })[] = [
     {
-      title: hasRetries ? "Requests denied, if no client retries" : "Requests denied",
+      title: hasRetries ? "If no client retries: requests denied" : "Requests denied",
       cell: ({ denied }) => countAndShare(denied, requests),
       isShown: true,
     },
@@ -196,9 +213,9 @@ function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, i
 }
 
 const retryRows: readonly { readonly title: string; readonly text: (retrying: RetryingTraffic) => string }[] = [
-  { title: "Requests denied at first, if clients retry", text: ({ denied }) => numberText(denied) },
-  { title: "Requests given up, if clients retry", text: ({ abandoned }) => numberText(abandoned) },
-  { title: "Longest wait, if clients retry", text: ({ longestWaitMs }) => durationText(longestWaitMs) },
+  { title: "If clients retry: requests denied at first", text: ({ denied }) => numberText(denied) },
+  { title: "If clients retry: requests never allowed", text: ({ abandoned }) => numberText(abandoned) },
+  { title: "If clients retry: longest wait", text: ({ longestWaitMs }) => durationText(longestWaitMs) },
 ];
 
 function DryRunStatistics({ policy }: { readonly policy: string }) {

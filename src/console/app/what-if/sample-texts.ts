@@ -41,19 +41,22 @@ export function isInSample(id: string, oneKeyIn: number): boolean {
   return prefix < Math.floor(2 ** 24 / oneKeyIn);
 }
 
-/** For example "Then: 120 of 4,300 requests denied, of 3 keys. Now: 12 requests, of 1 key." */
-export function changeSummary(
-  { requests, results }: Comparison,
-  { titles, key }: Pick<DecidedChange, "titles" | "key">,
-): string {
+/**
+ * For example "Then: 120 of 4,300 requests denied, of 3 keys. Now: 12, of 1 key.", or for a key "From the last 10 min:
+ * 617 requests. Then: 12 denied. Now: 480."
+ */
+export function changeSummary(comparison: Comparison, { titles, key }: Pick<DecidedChange, "titles" | "key">): string {
+  const { requests, results } = comparison;
   if (requests === 0) return "The samples have no requests of the key.";
+  const basis = key === undefined ? "" : `From ${periodText(comparison, key)}: ${countOf(requests, "request")}. `;
   const ofWay = (index: number, what: string): string => {
     const { denied = 0, deniedKeys = 0 } = results[index] ?? {};
     const keys = key === undefined && denied > 0 ? `, of ${countOf(deniedKeys, "key")}` : "";
     return `${titles[index] ?? ""}: ${numberText(denied)}${what}${keys}.`;
   };
   const last = results.length - 1;
-  return [ofWay(last, ` of ${countOf(requests, "request")} denied`), ofWay(last - 1, "")].join(" ");
+  const ofAll = key === undefined ? ` of ${countOf(requests, "request")}` : "";
+  return `${basis}${ofWay(last, `${ofAll} denied`)} ${ofWay(last - 1, "")}`;
 }
 
 /** The reasons why the numbers are less certain. */
@@ -91,13 +94,24 @@ export function warnings(
 export const olderText = ({ readAtMs }: Pick<KnownSamples, "readAtMs">, { message }: Error): string =>
   `These samples were read ${durationText(now() - readAtMs)} ago. Newer ones cannot be read: ${message}`;
 
+/** The period in which a comparison counts: "the last 10 min", or "10 min until 22 Nov 2026, 18:30:00". */
+export function periodText({ source: { fromMs, toMs } }: Pick<Comparison, "source">, key?: string): string {
+  if (key === undefined) return "the last 24 hours";
+  const length = durationText(toMs - fromMs);
+  return now() - toMs < recentMs ? `the last ${length}` : `${length} until ${instantText(toMs)}`;
+}
+
+/** Isolates report every 30 seconds at the latest, and minutes without requests of the key are no part of the period. */
+const recentMs = 150_000;
+
 export function sampleText({ source, requests, keys }: Comparison, key?: string): string {
   const { fromMs, toMs, oneKeyIn } = source;
-  const sampled =
-    key === undefined
-      ? `${countOf(requests, "request")} of ${countOf(keys, "key")} in the sample, which has ${sampleName(oneKeyIn)}`
-      : `${countOf(requests, "request")} of the key`;
-  return `Replayed: ${sampled}, from ${instantText(fromMs)} to ${instantText(toMs)}, as if the change had been in effect all that time. Clients may have sent other requests after other answers.`;
+  const others = "Clients may have sent other requests after other answers.";
+  if (key !== undefined) {
+    return `Counted: ${countOf(requests, "request")} of the key, from ${instantText(fromMs)} to ${instantText(toMs)}. Its earlier requests of the last 24 hours were replayed, too, so that the limits have their usage. ${others}`;
+  }
+  const sampled = `${countOf(requests, "request")} of ${countOf(keys, "key")} in the sample, which has ${sampleName(oneKeyIn)}`;
+  return `Replayed: ${sampled}, from ${instantText(fromMs)} to ${instantText(toMs)}, as if the change had been in effect all that time. ${others}`;
 }
 
 /** "0.1 to 0.6 %". */

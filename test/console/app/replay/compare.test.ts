@@ -1,5 +1,5 @@
 /** Comparisons of limits on sampled traffic: replayed decisions, recorded decisions, and those of one key. */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { compare, type Comparison, type ComparisonRequest } from "../../../../src/console/app/replay/compare.ts";
 import { type ArrivalOutcome, TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
 import { parseLimits } from "../../../../src/strategies/index.ts";
@@ -81,7 +81,60 @@ it("a comparison of one key has only the arrivals of this key, and none for an u
   const one = compared({ deciders, key: "a" });
   expect([one.requests, one.keys, one.source.oneKeyIn]).toEqual([10, 1, 1]);
   expect(one.results.map(({ denied }) => denied)).toEqual([0, 10]);
-  expect(compared({ deciders, key: "b" }).requests).toBe(2);
   const other = compared({ deciders, key: "absent" });
   expect([other.requests, other.keys, other.affectedKeys]).toEqual([0, 0, 0]);
+});
+
+describe("the last minutes of a key", () => {
+  const limit = { kind: "limits", limits: limits("60/hour") } as const;
+
+  /** The key sends a request each second in the first minutes of 25. */
+  function ofKey(request: Omit<ComparisonRequest, "key">, { beginsAtMs = fromMs, endsAtMinute = 25 } = {}) {
+    const builder = new TimelinesBuilder();
+    for (let second = 0; second < 60 * endsAtMinute; second++) {
+      builder.add("a", { atMs: beginsAtMs + 1_000 * second, cost: 1, outcome: "allowed" });
+    }
+    const withOtherLimits = builder.finish({
+      fromMs: beginsAtMs,
+      toMs: beginsAtMs + 25 * 60_000,
+      oneKeyIn: 1,
+      requests: null,
+      lostArrivals: 0,
+      otherLimitsArrivals: 0,
+    });
+    const steps = compare({ timelines: withOtherLimits, withOtherLimits }, { ...request, key: "a" });
+    let step = steps.next();
+    while (step.done !== true) step = steps.next();
+    return step.value;
+  }
+
+  it("ten complete minutes are counted, and the requests before them say how much of the limit is used", () => {
+    const { requests, source, results } = ofKey({ deciders: [{ kind: "all-denied" }, limit] });
+    expect([requests, source.toMs - source.fromMs]).toEqual([600, 600_000]);
+    // The first minute uses the limit of the hour, long before the counted minutes.
+    expect(results.map(({ denied }) => denied)).toEqual([600, 600]);
+    for (const { denials } of results) expect([...denials.counts]).toEqual(Array.from({ length: 10 }, () => 60));
+    expect(results[1]?.longestDeniedMs).toBeGreaterThanOrEqual(600_000);
+    expect(results[1]?.retrying).toMatchObject({ denied: 600 });
+  });
+
+  it("a minute that has not ended, or whose requests may not have arrived, is not counted", () => {
+    const knownUntilMs = fromMs + 20 * 60_000 + 59_000;
+    const { requests, source } = ofKey({ deciders: [{ kind: "all-allowed" }], knownUntilMs });
+    expect([requests, source.toMs]).toEqual([600, fromMs + 20 * 60_000]);
+    const begun = ofKey({ deciders: [{ kind: "all-allowed" }] }, { beginsAtMs: fromMs + 30_000 });
+    expect([begun.requests, begun.source.toMs % 60_000]).toEqual([600, 0]);
+  });
+
+  it("when the key has stopped to send requests, its last minutes with requests are counted", () => {
+    const { requests, source } = ofKey({ deciders: [limit, limit] }, { endsAtMinute: 4 });
+    expect([requests, source.fromMs, source.toMs]).toEqual([240, fromMs, fromMs + 4 * 60_000]);
+  });
+
+  it("before the first complete minute, all requests are counted", () => {
+    const options = { beginsAtMs: fromMs + 30_000, endsAtMinute: 1 };
+    const knownUntilMs = fromMs + 59_000;
+    const { requests, source } = ofKey({ deciders: [{ kind: "all-denied" }], knownUntilMs }, options);
+    expect([requests, source.fromMs, source.toMs]).toEqual([29, fromMs + 30_000, knownUntilMs]);
+  });
 });

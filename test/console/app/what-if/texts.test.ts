@@ -1,5 +1,5 @@
 /**
- * The section "The last 24 hours" without a browser: which decisions a dialog compares, and what the section says about
+ * The sections "The last 24 hours" and "The last minutes" without a browser: which decisions a dialog compares, and what the section says about
  * samples.
  */
 import { describe, expect, it } from "vitest";
@@ -19,11 +19,14 @@ import {
   isInSample,
   noAnswer,
   olderText,
+  periodText,
   rangeText,
+  sampleText,
   warnings,
 } from "../../../../src/console/app/what-if/sample-texts.ts";
 import { addedEntry, onlyKeyOf } from "../../../../src/console/app/what-if/of-dialogs.tsx";
-import { rule } from "../audit-entries.ts";
+import { rule, startMs } from "../audit-entries.ts";
+import { instantText } from "../../../../src/console/app/parts/text.ts";
 import { knownSamples } from "../replay/known-samples.ts";
 
 const minuteMs = 60_000;
@@ -157,7 +160,15 @@ describe("the texts of the section", () => {
     expect(changeSummary(comparisonOf(), { titles })).toBe(
       "Then: 30 of 100 requests denied, of 5 keys. Now: 2, of 1 key.",
     );
-    expect(changeSummary(comparisonOf(), { titles, key: "k" })).toBe("Then: 30 of 100 requests denied. Now: 2.");
+    const source = { ...comparisonOf().source, fromMs: Date.now() - 660_000, toMs: Date.now() - 60_000 };
+    const recent = comparisonOf({ source });
+    expect(changeSummary(recent, { titles, key: "k" })).toBe(
+      "From the last 10 min: 100 requests. Then: 30 denied. Now: 2.",
+    );
+    expect(sampleText(recent, "k")).toMatch(/^Counted: 100 requests of the key, from .+ to .+\. Its earlier requests/);
+    expect(periodText(recent)).toBe("the last 24 hours");
+    const old = { source: { ...source, toMs: startMs, fromMs: startMs - 240_000 } };
+    expect(periodText(old, "k")).toBe(`4 min until ${instantText(startMs)}`);
     expect(changeSummary(comparisonOf({ requests: 0 }), { titles, key: "k" })).toBe(
       "The samples have no requests of the key.",
     );
