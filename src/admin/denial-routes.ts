@@ -1,6 +1,13 @@
 /** `/api/denials`: the log of denials, and the search for the denials of a key or of a problem response. */
 import * as v from "valibot";
-import type { DenialKey, DenialsQuery, LoggedDenials, LoggedLimit, StoredDenial } from "../control/denial-calls.ts";
+import {
+  awayMs,
+  type DenialKey,
+  type DenialsQuery,
+  type LoggedDenials,
+  type LoggedLimit,
+  type StoredDenial,
+} from "../control/denial-calls.ts";
 import { instanceUri } from "../http/wire/problems.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
 import { keyLevels } from "../policy/within.ts";
@@ -32,12 +39,16 @@ const denialsQuery = {
   id: v.exactOptional(text("the id of a key")),
   from: v.optional(instant),
   to: v.optional(instant),
+  at: v.exactOptional(instant),
   ...pageEntries(/^\d{1,16}-\d{1,16}$/),
 };
 
-/** The newest first. The default period is all that is kept. */
+/** The newest first; with `at`, those nearest to it. The default period is all that is kept. */
 export async function listDenials(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { policy, id, from = 0, to = Number.MAX_SAFE_INTEGER, cursor, limit } = queryIn(c, denialsQuery);
+  const { policy, id, from = 0, to = Number.MAX_SAFE_INTEGER, at, cursor, limit } = queryIn(c, denialsQuery);
+  if (at !== undefined && cursor !== undefined) {
+    throw fieldsRefused([{ field: "at", accepted: "no value together with cursor" }]);
+  }
   if (from >= to) throw fieldsRefused([{ field: "from", accepted: "an instant before to" }]);
   if (policy !== undefined) policyOf(context, policy);
   const query: DenialsQuery = {
@@ -47,10 +58,12 @@ export async function listDenials(context: AdminContext, c: AuthorizedCall): Pro
     ...(policy !== undefined && { policy }),
     ...(id !== undefined && { keys: keysOfId(context, id, policy) }),
     ...(cursor !== undefined && { cursor }),
+    ...(at !== undefined && { nearMs: at }),
   };
   const page = await readLog(context, query);
-  const view = { denials: page.items.map(denialView), next: page.cursor, ...logState(page) };
-  return answer<DenialPage>(view, 200, nextLink(c, `${context.apiPath}/denials`, page.cursor));
+  const { items, cursor: next, hasNewer } = page;
+  const view = { denials: items.map(denialView), next, ...(hasNewer !== undefined && { hasNewer }), ...logState(page) };
+  return answer<DenialPage>(view, 200, nextLink(c, `${context.apiPath}/denials`, next));
 }
 
 /** Makes isolates report each second for a while, so that a denial of this moment is found soon. */
@@ -85,26 +98,28 @@ const searchSchema = fields({
 type Search = v.InferOutput<typeof searchSchema>;
 
 const mostFound = 200;
-const dayMs = 86_400_000;
-/** How long after `at` a denial may be, to be the one that is meant. */
-const afterMs = 15 * 60_000;
+/** The shortest beginning of an id that a search accepts. The console shows eight characters. */
+const shortestId = 8;
 
 /** Finds the denial of a problem response, or the newest denial of a key, or the one nearest to `at`. */
 export async function searchDenials(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const search = parsed(searchSchema, await bodyOf(c));
   const { policy, instance, at } = search;
   if (policy !== undefined) policyOf(context, policy);
-  const keys = await soughtKeys(context, search);
+  const sought = await soughtKeys(context, search);
   const query: DenialsQuery = {
-    fromMs: at === undefined ? 0 : at - dayMs,
-    toMs: at === undefined ? Number.MAX_SAFE_INTEGER : at + afterMs,
+    fromMs: 0,
+    toMs: Number.MAX_SAFE_INTEGER,
     limit: mostFound,
     ...(policy !== undefined && { policy }),
-    ...(keys !== null && { keys }),
+    ...sought,
     ...(instance !== undefined && { instance }),
+    ...(at !== undefined && { nearMs: at }),
   };
   const found = await readLog(context, query);
-  const { items } = found;
+  const { keyPrefix, keys = found.keys ?? [] } = sought;
+  // An object of an earlier version does not know `keyPrefix`, and answers with the denials of all keys.
+  const items = keyPrefix !== undefined && found.keys === undefined ? [] : found.items;
   const [denial = null] =
     at === undefined ? items : items.toSorted((one, other) => awayMs(one, at) - awayMs(other, at));
   const same = items.filter(({ policy: of, key }) => of === denial?.policy && key === denial.key);
@@ -112,30 +127,42 @@ export async function searchDenials(context: AdminContext, c: AuthorizedCall): P
     denial: denial && denialView(denial),
     count: same.reduce((sum, { count }) => sum + count, 0),
     since: same.length === 0 ? null : instantText(Math.min(...same.map(({ atMs }) => atMs))),
+    until: same.length === 0 ? null : instantText(Math.max(...same.map(({ lastAtMs }) => lastAtMs))),
+    near: at === undefined || denial === null ? null : nearView(found, denial, at),
     denials: items.map(denialView),
-    next: found.cursor,
-    keys: (keys ?? []).map(({ policy: of, key: id }) => ({ policy: of, id })),
+    next: items.length === 0 ? null : found.cursor,
+    hasNewer: found.hasNewer ?? false,
+    keys: keys.map(({ policy: of, key }) => ({ policy: of, id: key })),
     ...logState(found),
   });
 }
 
-/** How far an entry is from an instant; 0 when its denials surround the instant. */
-const awayMs = ({ atMs, lastAtMs }: StoredDenial, instantMs: number): number =>
-  Math.max(0, atMs - instantMs, instantMs - lastAtMs);
+/** How the denial relates to the asked instant. An object of an earlier version has read the newest entries only. */
+function nearView({ near, dropped }: LoggedDenials, denial: StoredDenial, at: number): FoundDenials["near"] {
+  const log = near ?? { dropped, isComplete: false };
+  const away = awayMs(denial, at);
+  const side = denial.atMs > at ? "after" : "before";
+  const place =
+    away === 0 ? "It was denied at the asked time." : `The nearest denial is ${waitText(away)} ${side} the asked time.`;
+  const missing = log.dropped > 0 ? `lacks ${numberText(log.dropped)} denials` : "does not have all denials";
+  const gap = log.isComplete ? "" : ` The log ${missing} of that time, so a nearer one may be missing.`;
+  return { at: instantText(at), awayMs: away, ...log, text: place + gap };
+}
 
 /**
- * The keys that a search names; null for an instance. Without a policy, a key is sought in each policy whose key it fits.
+ * The keys that a search names, or the beginning of their ids; neither for an instance. Without a policy, a key is sought
+ * in each policy whose key it fits.
  * @throws CallRefused when the search names no key and no instance, or both, or when the key fits no policy
  */
-async function soughtKeys(context: AdminContext, search: Search): Promise<DenialKey[] | null> {
+async function soughtKeys(context: AdminContext, search: Search): Promise<Pick<DenialsQuery, "keys" | "keyPrefix">> {
   const { policy, key, id, tenant, instance } = search;
   const hasKey = key !== undefined || id !== undefined || tenant !== undefined;
   if (instance !== undefined) {
     if (hasKey) throw fieldsRefused([{ field: "instance", accepted: "no value together with key, id or tenant" }]);
-    return null;
+    return {};
   }
   refuseSecondName({ key, id, tenant });
-  if (id !== undefined) return keysOfId(context, id, policy);
+  if (id !== undefined) return isBeginning(id) ? { keyPrefix: id } : { keys: keysOfId(context, id, policy) };
   if (policy === undefined && key === undefined) {
     throw fieldsRefused([{ field: "key", accepted: "a key, the id of a key, or an instance" }]);
   }
@@ -145,10 +172,13 @@ async function soughtKeys(context: AdminContext, search: Search): Promise<Denial
     throw fieldsRefused([{ field: "key", accepted: "a key that fits the key of a policy; or its id, or a policy" }]);
   }
   const name = { key, tenant };
-  return Promise.all(
+  const keys = await Promise.all(
     policies.map(async (each) => ({ policy: each.name, key: (await namedKey(context, each, name)).key })),
   );
+  return { keys };
 }
+
+const isBeginning = (id: string): boolean => id.length >= shortestId && /^[\w-]{1,42}$/.test(id);
 
 /** Whether requests can have this key under the policy. */
 function fits(policy: Policy, texts: Search["key"]): boolean {
@@ -181,13 +211,17 @@ const denialView = (denial: StoredDenial): DenialView => {
   };
 };
 
-/** Such as "5 of 5 per minute used; could retry after 23 s". */
+/**
+ * Such as "5 of 5 per minute used; could retry after 23 s", or "2 limits denied: 10 of 10 per second and 100 of 100 per
+ * minute used; could retry after 23 s, the longest wait".
+ */
 export function causeText(denial: Pick<StoredDenial, "retryAfterMs" | "reason"> & Cause): string {
-  const { retryAfterMs, reason, bannedForMs } = denial;
+  const { retryAfterMs, reason, bannedForMs, limits } = denial;
   const cause = causeWithoutWait(denial);
   // The text of a ban already has the wait until its end.
   const isStated = retryAfterMs === null || retryAfterMs <= (reason === "ban" ? bannedForMs : 0);
-  return isStated ? cause : `${cause}; could retry after ${waitText(retryAfterMs)}`;
+  if (isStated) return cause;
+  return `${cause}; could retry after ${waitText(retryAfterMs)}${limits.length > 1 ? ", the longest wait" : ""}`;
 }
 
 type Cause = Pick<StoredDenial, "outcome" | "reason" | "limits" | "bannedForMs" | "cost">;
@@ -214,12 +248,12 @@ function causeWithoutWait({ outcome, reason, limits, bannedForMs, cost }: Cause)
   }
 }
 
-const usedText = (limits: readonly LoggedLimit[]): string =>
-  `${limits
-    .map(({ used, capacity, windowMs }) => {
-      const span = windowMs === 0 ? "at once" : `per ${spanText(windowMs)}`;
-      return `${numberText(used)} of ${numberText(capacity)} ${span}`;
-    })
-    .join(" and ")} used`;
+function usedText(limits: readonly LoggedLimit[]): string {
+  const used = limits.map(({ used: units, capacity, windowMs }) => {
+    const span = windowMs === 0 ? "at once" : `per ${spanText(windowMs)}`;
+    return `${numberText(units)} of ${numberText(capacity)} ${span}`;
+  });
+  return `${limits.length > 1 ? `${limits.length} limits denied: ` : ""}${used.join(" and ")} used`;
+}
 
 const numberText = (value: number): string => value.toLocaleString("en-US");

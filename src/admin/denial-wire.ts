@@ -25,19 +25,36 @@ export interface DenialPage extends DenialLogState {
   /** The newest first. */
   readonly denials: readonly DenialView[];
   readonly next: string | null;
+  /** Whether the log has denials of the query after those of the page. Only with `at`. */
+  readonly hasNewer?: boolean;
 }
 
 export interface FoundDenials extends DenialLogState {
   /** The denial that was sought; null when the log does not have it. */
   readonly denial: DenialView | null;
-  /** The denials of its key by its policy among the found ones, and the first of them. */
+  /** The denials of its key by its policy among `denials`, and when the first and the last of them were. */
   readonly count: number;
   readonly since: string | null;
-  /** At most 200, the newest first. */
+  readonly until: string | null;
+  /** The distance of the denial from `at`, and the completeness of the log between them; null without `at` or a denial. */
+  readonly near: {
+    readonly at: string;
+    /** How far the denial is from `at`; 0 if its entry surrounds it. */
+    readonly awayMs: number;
+    /** Denials of that time and of the queried policies that are not in the log. */
+    readonly dropped: number;
+    /** Whether the log has every denial of that time that isolates have reported. */
+    readonly isComplete: boolean;
+    /** Such as "The nearest denial is 3 s after the asked time." */
+    readonly text: string;
+  } | null;
+  /** At most 200, the newest first; with `at`, those nearest to it on both sides. */
   readonly denials: readonly DenialView[];
   /** Null when the log has no older denials of the search. `GET /denials` continues here. */
   readonly next: string | null;
-  /** The keys that were sought: one for each policy that the key fits. */
+  /** Whether the log has later denials of the search. False without `at`. */
+  readonly hasNewer: boolean;
+  /** The keys that were sought: one for each policy that the key fits, or those whose ids have the sought beginning. */
   readonly keys: readonly { readonly policy: string; readonly id: string }[];
 }
 

@@ -52,22 +52,43 @@ export async function fetchDenial(api: AdminApi, body: object, nowMs: number): P
     const policy = String(Reflect.get(body, "policy") ?? "");
     throw new CommandError(texts.length > 0 ? texts.join("\n") : await adminProblemText(api, policy, received));
   }
-  return denialLines(json, nowMs);
+  return denialLines(json, Reflect.get(body, "id"), nowMs);
 }
 
-function denialLines({ denial, count, since, dropped, completeSince, isOn }: ReceivedAnswer["json"], nowMs: number) {
+function denialLines(json: ReceivedAnswer["json"], sought: unknown, nowMs: number): readonly string[] {
+  const { denial, dropped, completeSince, isOn } = json;
   if (isOn === false) return ['Denials are not logged: DENIALS is "off".'];
   const log =
     Number(dropped) > 0
       ? `The log lacks ${String(dropped)} denials of the last 24 hours. It is complete since ${String(completeSince)}.`
       : `The log has every denial since ${String(completeSince)}.`;
-  if (!isRecord(denial)) return ["The log has no such denial.", log];
+  if (!isRecord(denial)) return [...(choices(json, sought) ?? ["The log has no such denial."]), log];
   const { policy, at, lastAt, cause, instance, id } = denial;
+  const { near } = json;
   return [
     `Denied by ${String(policy)} at ${String(at)} (${waitText(Math.max(0, nowMs - Date.parse(String(at))))} ago): ${String(cause)}.`,
+    ...(isRecord(near) ? [String(near["text"])] : []),
     ...(denial["count"] === 1 ? [] : [`${String(denial["count"])} denials like this one until ${String(lastAt)}.`]),
-    ...(typeof id === "string" ? [`${String(count)} denials of this key since ${String(since)}.`, `Key ${id}.`] : []),
+    ...(typeof id === "string" ? [countLine(json), `Key ${id}.`] : []),
     `Instance ${String(instance)}.`,
     log,
+  ];
+}
+
+/** The denials of the key in the part of the log that the answer has. */
+function countLine({ count, since, until, next, hasNewer }: ReceivedAnswer["json"]): string {
+  const others = [...(typeof next === "string" ? ["earlier"] : []), ...(hasNewer === true ? ["later"] : [])];
+  const more = others.length === 0 ? "" : `, and the log has ${others.join(" and ")} ones`;
+  const end = typeof until === "string" ? ` until ${until}` : "";
+  return `${String(count)} denials of this key since ${String(since)}${end}${more}.`;
+}
+
+/** The keys whose ids have the beginning that was sought; null unless there are several. */
+function choices({ keys }: ReceivedAnswer["json"], sought: unknown): readonly string[] | null {
+  const found = Array.isArray(keys) ? keys.filter(isRecord) : [];
+  if (typeof sought !== "string" || found.every(({ id }) => id === sought) || found.length < 2) return null;
+  return [
+    `The ids of several keys begin with ${sought}. Repeat the search with one of them:`,
+    ...found.map(({ policy, id }) => `--policy ${String(policy)} --id ${String(id)}`),
   ];
 }

@@ -74,9 +74,17 @@ export interface DenialsQuery {
   /** Only entries with a denial from `fromMs` (inclusive) to `toMs` (exclusive). */
   readonly fromMs: number;
   readonly toMs: number;
+  /** The entries nearest to this instant, on both sides of it, in place of the newest. */
+  readonly nearMs?: number;
+  /** Only denials of the key whose partition key begins with this text; none if several keys do. Replaces `keys`. */
+  readonly keyPrefix?: string;
   readonly cursor?: string;
   readonly limit: number;
 }
+
+/** How far an entry is from an instant; 0 if its denials surround the instant. */
+export const awayMs = ({ atMs, lastAtMs }: Pick<StoredDenial, "atMs" | "lastAtMs">, instantMs: number): number =>
+  Math.max(0, atMs - instantMs, instantMs - lastAtMs);
 
 /** The keys that a policy denied most from `fromMs` (inclusive) to `toMs` (exclusive). */
 export interface DeniedKeysQuery extends Required<Pick<DenialsQuery, "policy" | "fromMs" | "toMs" | "limit">> {
@@ -103,4 +111,10 @@ export interface LoggedDenials {
   readonly completeSinceMs: number;
   /** Whether denials are logged. */
   readonly isOn: boolean;
+  /** Whether there are entries after the newest one of `items`. Only with `nearMs`. */
+  readonly hasNewer?: boolean;
+  /** The completeness of the log between `nearMs` and the entry nearest to it. Only with `nearMs`. */
+  readonly near?: { readonly dropped: number; readonly isComplete: boolean };
+  /** The keys that begin with `keyPrefix`, at most 20. Only with `keyPrefix`. */
+  readonly keys?: readonly DenialKey[];
 }

@@ -59,6 +59,7 @@ describe("the log of denials", () => {
     const { denial, count, since, next, keys } = await found(gate, { key: address, at: new Date().toISOString() });
     expect(keys).toEqual([{ policy: gate.policy, id: denial.id }]);
     expect([count, since, next]).toEqual([1, denial.at, null]);
+    expect((await found(gate, { id: denial.id?.slice(0, 8) })).keys).toEqual(keys);
     const page = await gate.call("GET", `/denials?policy=${gate.policy}&id=${denial.id}`);
     expect(page.body.denials).toEqual([denial]);
     expect(page.body).toMatchObject({ dropped: 0, next: null, isOn: true });
@@ -120,7 +121,27 @@ describe("the log of denials", () => {
     const query = "from=2026-11-22T18:00:00Z&to=2026-11-22T17:00:00Z";
     expect(fieldsOf(await gate.call("GET", `/denials?${query}`))).toEqual(["from"]);
     expect(fieldsOf(await gate.call("GET", "/denials?cursor=newest"))).toEqual(["cursor"]);
+    expect(fieldsOf(await gate.call("GET", "/denials?cursor=1-1&at=2026-11-22T18:00:00Z"))).toEqual(["at"]);
     expect((await gate.call("GET", "/denials?policy=unknown")).status).toBe(404);
+    expect((await gate.call("POST", "/denials/search", { id: "short" })).status).toBe(404);
+  });
+
+  it("the cause of a denial by several limits has each of them, and the longest wait", () => {
+    const limits = [
+      { name: "api.10-per-1s", used: 10, capacity: 10, windowMs: 1_000 },
+      { name: "api.100-per-1m", used: 100, capacity: 100, windowMs: 60_000 },
+    ];
+    const denial = {
+      outcome: "denied",
+      reason: "limit",
+      limits,
+      bannedForMs: 0,
+      cost: 1,
+      retryAfterMs: 23_000,
+    } as const;
+    expect(causeText(denial)).toBe(
+      "2 limits denied: 10 of 10 per second and 100 of 100 per minute used; could retry after 23 s, the longest wait",
+    );
   });
 
   it.for([

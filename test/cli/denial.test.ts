@@ -42,7 +42,7 @@ describe("the search that the options of npm run explain give", () => {
 let server: Server | null = null;
 afterEach(() => server?.close());
 
-async function linesOf(status: number, answer: object): Promise<readonly string[]> {
+async function linesOf(status: number, answer: object, body: object = { key: ["x"] }): Promise<readonly string[]> {
   server = createServer((_, response) => {
     response.writeHead(status, { "Content-Type": status === 200 ? "application/json" : "application/problem+json" });
     response.end(JSON.stringify(answer));
@@ -50,7 +50,7 @@ async function linesOf(status: number, answer: object): Promise<readonly string[
   await once(server, "listening");
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  return fetchDenial({ url: `http://127.0.0.1:${port}/_headgate/api`, token: "t" }, { key: ["x"] }, nowMs);
+  return fetchDenial({ url: `http://127.0.0.1:${port}/_headgate/api`, token: "t" }, body, nowMs);
 }
 
 const log = { dropped: 0, completeSince: "2026-11-21T18:00:00.000Z", isOn: true };
@@ -73,6 +73,29 @@ describe("the answer to npm run explain with --at", () => {
       "Key the-id.",
       "Instance urn:uuid:1.",
       "The log has every denial since 2026-11-21T18:00:00.000Z.",
+    ]);
+  });
+
+  it("npm run explain says how far the denial is from the asked time, and whether the log has more of the key", async () => {
+    const near = { text: "The nearest denial is 3 s after the asked time." };
+    const times = { since: "2026-11-22T17:38:00.000Z", until: "2026-11-22T17:55:00.000Z" };
+    const lines = await linesOf(200, { denial, count: 14, near, ...times, next: "1-2", hasNewer: true, ...log });
+    expect(lines[1]).toBe(near.text);
+    expect(lines[3]).toBe(
+      "14 denials of this key since 2026-11-22T17:38:00.000Z until 2026-11-22T17:55:00.000Z, " +
+        "and the log has earlier and later ones.",
+    );
+  });
+
+  it("npm run explain lists the keys whose ids have the sought beginning, if there are several", async () => {
+    const keys = [
+      { policy: "api", id: "9oGwCzCPa" },
+      { policy: "login", id: "9oGwCzCPb" },
+    ];
+    expect((await linesOf(200, { denial: null, keys, ...log }, { id: "9oGwCzCP" })).slice(0, 3)).toEqual([
+      "The ids of several keys begin with 9oGwCzCP. Repeat the search with one of them:",
+      "--policy api --id 9oGwCzCPa",
+      "--policy login --id 9oGwCzCPb",
     ]);
   });
 

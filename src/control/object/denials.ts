@@ -6,19 +6,28 @@
  * A chunk costs two written rows: the row, and its deletion. A policy that denies from time to time writes four chunks a
  * day, so 240 rows a month: 0.2 % of the rows of the statistics.
  */
-import type {
-  DenialBatch,
-  DeniedKeys,
-  DeniedKeysQuery,
-  DenialsQuery,
-  LoggedDenials,
-  LoggedLimit,
-  LoggedReason,
-  StoredDenial,
+import {
+  awayMs,
+  type DenialBatch,
+  type DenialKey,
+  type DeniedKeys,
+  type DeniedKeysQuery,
+  type DenialsQuery,
+  type LoggedDenials,
+  type StoredDenial,
 } from "../denial-calls.ts";
-import type { OutcomeName } from "../protocol.ts";
-import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
-import { isNumber, listIn, numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
+import {
+  type DenialRow,
+  entriesIn,
+  filterOf,
+  isOf,
+  type LogOrder,
+  newestFirst,
+  oldestFirst,
+  rowOf,
+} from "./denial-entries.ts";
+import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
+import { isNumber, numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
 
 /** The most entries of a policy in the open state, about 80 KB, and of all policies together. */
 const mostOpen = 450;
@@ -26,23 +35,10 @@ const mostOpenInAll = 3 * mostOpen;
 /** Upper bound on the entries of a chunk: a batch has at most 48. */
 const mostInChunk = 500;
 const longestOpenMs = 6 * hourMs;
-
-type LimitRow = readonly [name: string, used: number, capacity: number, windowMs: number];
-type DenialRow = readonly [
-  seq: number,
-  atMs: number,
-  lastAtMs: number,
-  count: number,
-  instance: string,
-  outcome: OutcomeName,
-  reason: LoggedReason,
-  key: string | null,
-  retryAfterMs: number | null,
-  bannedForMs: number,
-  cost: number,
-  colo: string,
-  ...limits: LimitRow[],
-];
+/** The length of a partition key: 256 bits in base64url. */
+const keyLength = 43;
+/** The most keys with the same beginning that an answer lists. */
+const mostKeys = 20;
 
 /** Entries of one policy. */
 interface DenialChunk {
@@ -52,8 +48,15 @@ interface DenialChunk {
 
 type ChunkState = readonly [policy: string, ...rows: DenialRow[]];
 
-/** Denials that are not in the log, by policy and hour, and when the last of them was. */
-type DroppedDenials = readonly [policy: string, hourAtMs: number, denials: number, lastAtMs: number];
+/** Denials that are not in the log, by policy and hour, and when the last and the first of them were. */
+type DroppedDenials = readonly [
+  policy: string,
+  hourAtMs: number,
+  denials: number,
+  lastAtMs: number,
+  /** Absent in rows of earlier versions. */
+  firstAtMs?: number,
+];
 
 export interface DenialsState {
   readonly open: readonly ChunkState[];
@@ -66,6 +69,7 @@ export interface DenialsState {
 interface DenialChunkRow {
   readonly id: number;
   readonly policy: string;
+  readonly fromMs: number;
   readonly toMs: number;
   readonly entries: number;
   readonly denials: number;
@@ -100,7 +104,7 @@ export class StoredDenials {
       )`,
     );
     const { open, dropped, nextSeq, sinceMs } = recordIn(state);
-    this.#open = rowsIn(open, "string").map(([policy, ...rows]) => ({ policy, entries: denialsIn(policy, rows) }));
+    this.#open = rowsIn(open, "string").map(([policy, ...rows]) => ({ policy, entries: entriesIn(policy, rows) }));
     this.#dropped = rowsIn(dropped, "string", "number", "number", "number");
     this.#nextDropped = this.#dropped;
     this.#nextSeq = Math.max(1, numberIn(nextSeq));
@@ -138,7 +142,7 @@ export class StoredDenials {
       this.#closed.push(...this.#take((chunk) => chunk === largest));
     }
     for (const [policy, denials] of Object.entries(lost)) {
-      this.#dropped = withDropped(this.#dropped, policy, denials, closedAtMs);
+      this.#dropped = withDropped(this.#dropped, policy, denials, [closedAtMs - minuteMs, closedAtMs]);
     }
     this.#nextDropped = this.#dropped;
   }
@@ -183,7 +187,7 @@ export class StoredDenials {
       if (entries <= Math.max(mostInChunk, (this.#most ?? 0) - mostInChunk)) break;
       entries -= chunk.entries;
       this.#sql.exec("DELETE FROM denials WHERE id = ?", chunk.id);
-      this.#nextDropped = withDropped(this.#nextDropped, policy, chunk.denials, chunk.toMs);
+      this.#nextDropped = withDropped(this.#nextDropped, policy, chunk.denials, [chunk.fromMs, chunk.toMs]);
     }
   }
 
@@ -202,28 +206,91 @@ export class StoredDenials {
     };
   }
 
-  read(query: DenialsQuery, nowMs: number): LoggedDenials {
-    const { policy, limit, toMs } = query;
-    const fromMs = Math.max(query.fromMs, nowMs - dayMs);
-    const isFound = filterOf({ ...query, fromMs });
-    const open = [...this.#closed, ...this.#open].filter((chunk) => policy === undefined || chunk.policy === policy);
-    const found = open.flatMap(({ entries }) => entries.filter(isFound));
-    for (const chunk of this.#chunks(policy, fromMs, toMs)) {
-      // Every entry of this chunk and of the following ones is older than the page.
-      if (found.filter(({ lastAtMs }) => lastAtMs > chunk.toMs).length > limit) break;
-      found.push(...this.#entries(chunk, query).filter(isFound));
-    }
-    found.sort(newestFirst);
-    const items = found.slice(0, limit);
-    const last = items.at(-1);
+  read({ keyPrefix, ...sought }: DenialsQuery, nowMs: number): LoggedDenials {
+    const period = { ...sought, fromMs: Math.max(sought.fromMs, nowMs - dayMs) };
+    if (keyPrefix === undefined) return this.#page(period, nowMs);
+    const keys = this.#keysWith(keyPrefix, period);
+    const isOne = new Set(keys.map(({ key }) => key)).size === 1;
+    return { ...this.#page({ ...period, keys: isOne ? keys : [] }, nowMs), keys };
+  }
+
+  #page(query: DenialsQuery, nowMs: number): LoggedDenials {
+    const { limit, nearMs = Infinity, toMs } = query;
+    // One more on each side shows whether the log continues there.
+    const isNear = Number.isFinite(nearMs);
+    const older = this.#nearest({ ...query, toMs: Math.min(toMs, nearMs + 1) }, limit + 1, newestFirst);
+    const newer = isNear ? this.#nearest(query, limit + 1, oldestFirst, (denial) => denial.atMs > nearMs) : [];
+    const most = Math.max(Math.floor(limit / 2), limit - older.length);
+    const shownNewer = newer.slice(0, most);
+    const shownOlder = older.slice(0, limit - shownNewer.length);
+    const last = shownOlder.at(-1);
     const dropped = this.#dropped.filter(([of, atMs]) => isOf(of, query) && atMs + hourMs > nowMs - dayMs);
+    const items = [...shownNewer, ...shownOlder].toSorted(newestFirst.compare);
     return {
       items,
-      cursor: found.length > limit && last !== undefined ? `${last.lastAtMs}-${last.seq}` : null,
-      dropped: dropped.reduce((sum, [, , denials]) => sum + denials, 0),
+      cursor: older.length > shownOlder.length && last !== undefined ? `${last.lastAtMs}-${last.seq}` : null,
+      dropped: droppedIn(dropped),
       completeSinceMs: Math.max(this.#sinceMs ?? nowMs, nowMs - dayMs, ...dropped.map(([, , , lastAtMs]) => lastAtMs)),
       isOn: this.#most !== null,
+      ...(isNear && {
+        hasNewer: newer.length > shownNewer.length,
+        near: this.#near(nearMs, items, query, nowMs),
+      }),
     };
+  }
+
+  /** The first entries in an order. */
+  #nearest(
+    query: DenialsQuery,
+    most: number,
+    { position, chunkPosition, compare }: LogOrder,
+    isOnSide: (denial: StoredDenial) => boolean = () => true,
+  ): StoredDenial[] {
+    const { policy, fromMs, toMs } = query;
+    const isInQuery = filterOf(query);
+    const isFound = (denial: StoredDenial): boolean => isInQuery(denial) && isOnSide(denial);
+    const open = [...this.#closed, ...this.#open].filter((chunk) => policy === undefined || chunk.policy === policy);
+    const found = open.flatMap(({ entries }) => entries.filter(isFound));
+    const chunks = this.#chunks(policy, fromMs, toMs).toSorted(
+      (one, other) => chunkPosition(one) - chunkPosition(other),
+    );
+    for (const chunk of chunks) {
+      // Every entry of this chunk and of the following ones comes after those that are returned.
+      if (found.filter((denial) => position(denial) < chunkPosition(chunk)).length >= most) break;
+      found.push(...this.#entries(chunk, query).filter(isFound));
+    }
+    return found.toSorted(compare).slice(0, most);
+  }
+
+  #near(nearMs: number, items: readonly StoredDenial[], query: DenialsQuery, nowMs: number) {
+    const [nearest] = items.toSorted((one, other) => awayMs(one, nearMs) - awayMs(other, nearMs));
+    const fromMs = nearest === undefined ? query.fromMs : Math.min(nearMs, nearest.atMs);
+    const toMs = nearest === undefined ? nowMs : Math.max(nearMs, nearest.lastAtMs);
+    const dropped = droppedIn(
+      this.#dropped.filter(
+        ([of, , , lastAtMs, firstAtMs = 0]) => isOf(of, query) && lastAtMs >= fromMs && firstAtMs <= toMs,
+      ),
+    );
+    const beganMs = Math.max(this.#sinceMs ?? nowMs, nowMs - dayMs);
+    return { dropped, isComplete: this.#most !== null && dropped === 0 && fromMs >= beganMs };
+  }
+
+  /** The keys that begin with a text, by the texts of chunks, which is cheaper than parsing them. */
+  #keysWith(prefix: string, query: DenialsQuery): DenialKey[] {
+    const isFound = filterOf(query);
+    const keys = new Map<string, DenialKey>();
+    const add = (policy: string, key: string): unknown => keys.set(`${policy} ${key}`, { policy, key });
+    for (const { entries } of [...this.#closed, ...this.#open]) {
+      for (const denial of entries) {
+        if (denial.key?.startsWith(prefix) === true && isFound(denial)) add(denial.policy, denial.key);
+      }
+    }
+    const pattern = new RegExp(`"(${prefix}[\\w-]{${keyLength - prefix.length}})"`, "g");
+    for (const { id, policy } of this.#chunks(query.policy, query.fromMs, query.toMs)) {
+      for (const [, key = ""] of this.#body(id).matchAll(pattern)) add(policy, key);
+      if (keys.size >= mostKeys) break;
+    }
+    return [...keys.values()].slice(0, mostKeys);
   }
 
   /** Since when denials are logged; null while `DENIALS` is off. */
@@ -256,12 +323,12 @@ export class StoredDenials {
     return { denials, isComplete, keys: keys.slice(0, limit) };
   }
 
-  /** The chunks of a period, that with the newest denial first. */
+  /** The chunks of a period. */
   #chunks(policy: string | undefined, fromMs: number, toMs: number): DenialChunkRow[] {
     return this.#sql
       .exec<DenialChunkRow>(
-        `SELECT id, policy, to_ms AS toMs, entries, denials FROM denials
-          WHERE to_ms >= ? AND from_ms < ? AND (? IS NULL OR policy = ?) ORDER BY to_ms DESC`,
+        `SELECT id, policy, from_ms AS fromMs, to_ms AS toMs, entries, denials FROM denials
+          WHERE to_ms >= ? AND from_ms < ? AND (? IS NULL OR policy = ?)`,
         fromMs,
         toMs,
         policy ?? null,
@@ -273,11 +340,14 @@ export class StoredDenials {
   /** The entries of a chunk; none if its text shows that the query has none there, which is cheaper than parsing it. */
   #entries({ id, policy }: DenialChunkRow, { keys, instance }: DenialsQuery): readonly StoredDenial[] {
     const own = keys?.filter((key) => key.policy === policy).map(({ key }) => key);
-    const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM denials WHERE id = ?", id).toArray();
-    const body = row?.body ?? "";
+    const body = this.#body(id);
     const mayHave =
       (instance === undefined || body.includes(instance)) && own?.some((key) => body.includes(key)) !== false;
-    return mayHave ? denialsIn(policy, parsedRecord<{ rows: readonly DenialRow[] }>(body).rows) : [];
+    return mayHave ? entriesIn(policy, parsedRecord<{ rows: readonly DenialRow[] }>(body).rows) : [];
+  }
+
+  #body(id: number): string {
+    return this.#sql.exec<{ body: string }>("SELECT body FROM denials WHERE id = ?", id).toArray()[0]?.body ?? "";
   }
 
   /** Deletes what is older than a day, and chunks of a clock that was set back by more than a day since. */
@@ -292,74 +362,25 @@ export class StoredDenials {
   }
 }
 
-const newestFirst = (one: StoredDenial, other: StoredDenial): number =>
-  other.lastAtMs - one.lastAtMs || other.seq - one.seq;
-
-const isOf = (policy: string, { policy: queried, keys }: DenialsQuery): boolean =>
-  (queried === undefined || queried === policy) && keys?.some((key) => key.policy === policy) !== false;
-
-function filterOf(query: DenialsQuery): (denial: StoredDenial) => boolean {
-  const { keys, instance, fromMs, toMs, cursor } = query;
-  const [beforeMs = Infinity, beforeSeq = Infinity] = cursor?.split("-").map(Number) ?? [];
-  return (denial) => {
-    const { policy, key, atMs, lastAtMs, seq } = denial;
-    if (lastAtMs < fromMs || atMs >= toMs) return false;
-    if (lastAtMs > beforeMs || (lastAtMs === beforeMs && seq >= beforeSeq)) return false;
-    if (instance !== undefined && denial.instance !== instance) return false;
-    return isOf(policy, query) && keys?.some((each) => each.policy === policy && each.key === key) !== false;
-  };
-}
+const droppedIn = (dropped: readonly DroppedDenials[]): number =>
+  dropped.reduce((sum, [, , denials]) => sum + denials, 0);
 
 function withDropped(
   dropped: readonly DroppedDenials[],
   policy: string,
   denials: number,
-  atMs: number,
+  [firstAtMs, lastAtMs]: readonly [firstAtMs: number, lastAtMs: number],
 ): readonly DroppedDenials[] {
-  const hourAtMs = floorTo(hourMs, atMs);
+  const hourAtMs = floorTo(hourMs, lastAtMs);
   const isSame = ([of, hour]: DroppedDenials): boolean => of === policy && hour === hourAtMs;
-  const [, , before, lastAtMs] = dropped.find(isSame) ?? [policy, hourAtMs, 0, atMs];
+  const [, , before, knownLastMs, knownFirstMs = 0] = dropped.find(isSame) ?? [
+    policy,
+    hourAtMs,
+    0,
+    lastAtMs,
+    firstAtMs,
+  ];
   const others = dropped.filter((each) => !isSame(each));
-  return [...others, [policy, hourAtMs, before + denials, Math.max(lastAtMs, atMs)]];
+  const [firstMs, lastMs] = [Math.min(knownFirstMs, firstAtMs), Math.max(knownLastMs, lastAtMs)];
+  return [...others, [policy, hourAtMs, before + denials, lastMs, firstMs]];
 }
-
-const rowOf = (denial: StoredDenial): DenialRow => [
-  denial.seq,
-  denial.atMs,
-  denial.lastAtMs,
-  denial.count,
-  denial.instance,
-  denial.outcome,
-  denial.reason,
-  denial.key,
-  denial.retryAfterMs,
-  denial.bannedForMs,
-  denial.cost,
-  denial.colo,
-  ...denial.limits.map(({ name, used, capacity, windowMs }): LimitRow => [name, used, capacity, windowMs]),
-];
-
-const denialsIn = (policy: string, rows: readonly DenialRow[] | undefined): StoredDenial[] =>
-  rowsIn(rows, "number", "number", "number", "number", "string", "string", "string").map(
-    ([seq, atMs, lastAtMs, count, instance, outcome, reason, ...rest]) => {
-      const [key, retryAfterMs, bannedForMs, cost, colo, ...limits] = rest;
-      return {
-        policy,
-        seq,
-        atMs,
-        lastAtMs,
-        count,
-        instance,
-        outcome,
-        reason,
-        key: typeof key === "string" ? key : null,
-        retryAfterMs: isNumber(retryAfterMs) ? retryAfterMs : null,
-        bannedForMs: numberIn(bannedForMs),
-        cost: numberIn(cost),
-        colo: typeof colo === "string" ? colo : "",
-        limits: rowsIn(listIn(limits), "string", "number", "number", "number").map(
-          ([name, used, capacity, windowMs]): LoggedLimit => ({ name, used, capacity, windowMs }),
-        ),
-      };
-    },
-  );
