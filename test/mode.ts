@@ -9,3 +9,6 @@ declare global {
 
 /** Whether vitest runs with `--mode full`. */
 export const isFull = import.meta.env?.MODE === "full";
+
+/** Whether a run may take as long as it needs. `.ci/run` has 15 minutes, and sets the variable. */
+export const hasTime = isFull && process.env["HEADGATE_FEW_STORIES"] === undefined;

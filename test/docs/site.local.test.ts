@@ -12,6 +12,7 @@ import { type SitePage, sitePages } from "../../site/navigation.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "../console/app/browser.ts";
 import { horizontalOverflow } from "../console/app/page-checks.ts";
 import { done } from "../console/app/playground-page.ts";
+import { hasTime } from "../mode.ts";
 import { freePort, printed, runNpm } from "../system/checkout.ts";
 
 const base = "/headgate/";
@@ -158,8 +159,7 @@ describe.skipIf(!hasBrowser)("the site in Chromium, skipped unless it is install
     await page.getByRole("heading", { level: 1, name: "Calendar quotas" }).waitFor();
   });
 
-  // This takes a minute, which .ci/run does not have.
-  const hasTime = process.env["HEADGATE_FEW_STORIES"] === undefined;
+  // This takes a minute.
   it.runIf(hasTime)(
     "every page opens on a phone without errors and without scrolling sideways, in light and in dark",
     async () => {

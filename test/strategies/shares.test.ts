@@ -9,11 +9,11 @@ import {
   type TreeDecision,
   type TreeLevel,
 } from "../../src/strategies/index.ts";
-import { isFull } from "../mode.ts";
+import { hasTime, isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { expectSame, limitFrom, startMs } from "./meters.ts";
 
-const runs = isFull ? 500 : 3;
+const runs = hasTime ? 500 : isFull ? 150 : 3;
 const windowMs = 1_000;
 const capacity = 60;
 

@@ -1,13 +1,13 @@
 /** Compares trees with a reference that counts arrays of spends again at every decision. */
 import { expect, test } from "vitest";
 import { createTree, type TreeDecision, type TreeLevel, type TreeSpend } from "../../src/strategies/index.ts";
-import { isFull } from "../mode.ts";
+import { hasTime, isFull } from "../mode.ts";
 import { type Random, randomFrom } from "../random.ts";
 import { expectSame, startMs } from "./meters.ts";
 import { type Entry, type LevelOutcome, type SharedLimit, TreeReference } from "./tree-reference.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
-const traces = isFull ? 20_000 : 200;
+const traces = hasTime ? 20_000 : isFull ? 6_000 : 200;
 const stepsPerTrace = 25;
 
 type Below = (end: number) => number;
