@@ -35,14 +35,14 @@ const inThreads = {
   hookTimeout: 60_000,
 } as const;
 
-const workerdGroup = {
-  // The default would leave one core idle.
-  maxWorkers: "100%",
+/** The tests with processes of their own, which often wait for these: two cores run three files at a time. */
+const besideProcesses = {
+  maxWorkers: 3,
   sequence: { groupOrder: 1 },
 } as const;
 
 const inSharedWorkers = {
-  ...workerdGroup,
+  ...besideProcesses,
   // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
   // variables that it changes, and each test has keys of its own.
   isolate: false,
@@ -92,31 +92,59 @@ const leftOut =
         "test/system/{heap,first-seen,control-plane-propagation}.local.test.ts",
       ];
 
-/** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
+/**
+ * The slowest files of each group, which start first: Vitest starts large files first, so that a slow one would run last and
+ * alone.
+ */
 const slowFiles = [
-  "console/app/keys",
-  "console/app/shell",
-  "console/app/overview",
-  "console/app/policies",
-  "console/app/audit",
-  "console/app/playground",
-  "console/app/advisor",
-  "system/control-plane-propagation",
-  "cli/start",
-  "system/control-plane-failures",
-  "system/heap",
-  "system/crash",
-  "system/first-seen",
-  "system/disconnects",
-  "cli/deploy",
-  "docs/examples",
-].map((name) => `test/${name}.local.test.ts`);
+  "conformance/table",
+  "console/app/console.smoke.local",
+  "cli/start.smoke.local",
+  "system/nginx.smoke.local",
+  "limiter/isolate/sharding.full.workerd",
+  "admin/key-spellings.full.workerd",
+  "control/object/long-rollback.full.workerd",
+  "console/app/keys.local",
+  "console/app/shell.local",
+  "console/app/overview.local",
+  "console/app/policies.local",
+  "console/app/audit.local",
+  "console/app/playground.local",
+  "console/app/advisor.local",
+  "system/control-plane-propagation.local",
+  "cli/deploy.local",
+  "cli/start.local",
+  "docs/examples.local",
+  "docs/site.local",
+  "system/control-plane-failures.local",
+  "system/disconnects.local",
+  "system/crash.local",
+  "system/heap.local",
+  "system/first-seen.local",
+  "docs/command-line.local",
+  "docs/worker-examples.local",
+  "tools/path-spellings/path-spellings.local",
+  "cli/first-deploy.local",
+  "cli/plain-wrangler.local",
+  "cli/smoke.local",
+  "tools/package/hono-app.local",
+  "tools/package/client-app.local",
+  "tools/package/node-app.local",
+  "tools/package/limiter-app.local",
+  "tools/package/durable-object-app.local",
+  "tools/package/packed.local",
+  "tools/package/vitest-plugin.local",
+  "tools/package/versions.local",
+  "system/load.local",
+  "system/fuzz.local",
+  "tools/check.local",
+].map((name) => `/test/${name}.test.ts`);
 
 class SlowFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isSlow = ({ moduleId }: TestSpecification): boolean => slowFiles.some((file) => moduleId.endsWith(file));
-    const sorted = await super.sort(files);
-    return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+    const byDefault = await super.sort(files);
+    const slow = slowFiles.flatMap((name) => byDefault.filter(({ moduleId }) => moduleId.endsWith(name)));
+    return [...slow, ...byDefault.filter((file) => !slow.includes(file))];
   }
 }
 
@@ -124,9 +152,9 @@ class SlowFilesFirst extends BaseSequencer {
 const exclusive = ["test/http/check/service.workerd.test.ts", "test/limiter/isolate/sharding.full.workerd.test.ts"];
 
 const withProcesses = {
-  // Most tests wait for the processes that they start, so that two cores run three files at a time.
-  maxWorkers: 3,
-  sequence: { groupOrder: 2 },
+  // Each file would load wrangler and the browser's client again.
+  isolate: false,
+  ...besideProcesses,
   testTimeout: 120_000,
   hookTimeout: 120_000,
   // A busy machine needs longer than the default of one second.
@@ -192,7 +220,7 @@ export default defineConfig(({ mode }) => {
     test: {
       // The output of a test is of interest only when it fails.
       silent: "passed-only",
-      globalSetup: "test/console/app/build.ts",
+      globalSetup: ["test/console/app/build.ts", "test/compile-cache.ts"],
       sequence: { sequencer: SlowFilesFirst },
       projects: [
         {
@@ -221,7 +249,7 @@ export default defineConfig(({ mode }) => {
           plugins: [inWorkerd()],
           test: {
             name: "workerd-exclusive",
-            ...workerdGroup,
+            ...besideProcesses,
             restoreMocks: true,
             testTimeout: 60_000,
             include: exclusive,

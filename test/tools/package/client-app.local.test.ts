@@ -2,29 +2,8 @@
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { compilers, type FreshApp, freshApp, patient, tools } from "./fresh-app.ts";
-
-/** `wrangler types` declares the binding as a `Fetcher`. */
-const worker = `import { createClient, HeadgateError } from "headgate/client";
-
-interface Env {
-  readonly HEADGATE: Fetcher;
-}
-
-export default {
-  async fetch(request, env) {
-    const limiter = createClient({ service: env.HEADGATE, timeoutMs: 30_000 });
-    const key = request.headers.get("x-user") ?? "";
-    try {
-      const { allowed, retryAfterMs } = await limiter.check({ policy: "default", key });
-      return Response.json({ allowed, retryAfterMs }, { status: allowed ? 200 : 429 });
-    } catch (error) {
-      if (!(error instanceof HeadgateError)) throw error;
-      return Response.json(error.problem, { status: 500 });
-    }
-  },
-} satisfies ExportedHandler<Env>;
-`;
+import { type FreshApp, freshApp, patient, tools } from "./fresh-app.ts";
+import { callingWorker } from "./workers.ts";
 
 const configuration = `name = "app"
 main = "src/index.ts"
@@ -48,8 +27,7 @@ const headgate = {
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
-    "@cloudflare/workers-types",
+  app = await freshApp({ "src/index.ts": callingWorker, "wrangler.toml": configuration }, [
     "@cloudflare/vite-plugin",
     "vite",
     "wrangler",
@@ -57,10 +35,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => app.remove());
-
-it.each(compilers)("the calling Worker compiles with TypeScript $version and $moduleResolution", async (compiler) => {
-  expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
-});
 
 describe.each(tools)("a Worker with headgate/client, built with %s", (tool) => {
   let server: TestHarness;

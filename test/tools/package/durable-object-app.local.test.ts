@@ -4,42 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
-
-const worker = `import { DurableObject } from "cloudflare:workers";
-import { createMeter, type Meter, parseLimits } from "headgate/strategies";
-
-interface Env {
-  readonly AGENT: DurableObjectNamespace<Agent>;
-}
-
-const limits = parseLimits("5/hour", { strategy: "sliding-log" });
-
-export class Agent extends DurableObject<Env> {
-  readonly #meter: Meter;
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
-    this.#meter = createMeter(limits, ctx.storage.kv.get("meter"));
-  }
-
-  /** Calls the model unless this would exceed the limit. */
-  ask(question: string): { readonly answer: string } | { readonly retryAfterMs: number } {
-    const { allowed, retryAfterMs } = this.#meter.consume(1, Date.now());
-    if (!allowed) return { retryAfterMs: retryAfterMs ?? 0 };
-    this.ctx.storage.kv.put("meter", this.#meter.snapshot());
-    return { answer: question.toUpperCase() };
-  }
-}
-
-export default {
-  async fetch(request, env) {
-    const agent = env.AGENT.getByName(new URL(request.url).pathname);
-    const answer = await agent.ask("why");
-    return Response.json(answer, { status: "answer" in answer ? 200 : 429 });
-  },
-} satisfies ExportedHandler<Env>;
-`;
+import { type FreshApp, freshApp, tools } from "./fresh-app.ts";
+import { agentWorker } from "./workers.ts";
 
 const configuration = `name = "app"
 main = "src/index.ts"
@@ -57,8 +23,7 @@ new_sqlite_classes = ["Agent"]
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
-    "@cloudflare/workers-types",
+  app = await freshApp({ "src/index.ts": agentWorker, "wrangler.toml": configuration }, [
     "@cloudflare/vite-plugin",
     "vite",
     "wrangler",
@@ -66,10 +31,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => app.remove());
-
-it.each(compilers)("the Durable Object compiles with TypeScript $version and $moduleResolution", async (compiler) => {
-  expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
-});
 
 describe.each(tools)("a Durable Object with headgate/strategies, built with %s", (tool) => {
   let server: TestHarness;

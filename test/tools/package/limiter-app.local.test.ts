@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { pageBlock } from "../../docs/page-block.ts";
 import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
+import { agentWorker, callingWorker } from "./workers.ts";
 
 const page = "how-to/limit-outside-a-route";
 const [imports = "", ...consumer] = pageBlock(page, "ts queue")
@@ -79,7 +80,8 @@ max_batch_timeout = 0
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
+  const others = { "src/caller.ts": callingWorker, "src/agent.ts": agentWorker };
+  app = await freshApp({ "src/index.ts": worker, ...others, "wrangler.toml": configuration }, [
     "@cloudflare/workers-types",
     "@cloudflare/vite-plugin",
     "vite",
@@ -89,9 +91,8 @@ beforeAll(async () => {
 
 afterAll(() => app.remove());
 
-// One compiler for each module system is enough, because another test checks all types of the package.
-it.each(compilers.filter(({ version, module }) => (version === 5) === (module === "nodenext")))(
-  "the Worker compiles without hono, with TypeScript $version and $moduleResolution",
+it.each(compilers)(
+  "Workers with headgate/limiter, headgate/client and headgate/strategies compile without hono, with TypeScript $version and $moduleResolution",
   async (compiler) => {
     expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
   },
