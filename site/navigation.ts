@@ -29,6 +29,8 @@ export const sections: readonly Section[] = [
         "limit-by-api-key-and-plan",
         "jwt",
         "organisations-users-and-regions",
+        "share-a-quota-fairly",
+        "let-paying-users-go-first",
         "llm-tokens-and-budgets",
         "dollars-per-month",
         "calendar-quotas",

@@ -241,6 +241,12 @@ function causeWithoutWait({ outcome, reason, limits, bannedForMs, cost }: Cause)
       return `its cost of ${numberText(cost)} exceeds the capacity; ${usedText(limits)}`;
     case "delay":
       return `the wait would have exceeded maxDelay; ${usedText(limits)}`;
+    case "share":
+      return `other keys were guaranteed the rest; ${usedText(limits)}`;
+    case "class":
+      return `the class of the request may not use the rest; ${usedText(limits)}`;
+    case "keys":
+      return "too many keys of the root were in use for a new one";
     case "limit":
       return usedText(limits);
     default:

@@ -28,7 +28,7 @@ const parts: readonly Part[] = [
   { part: "allow", title: "Allow entries", textsOf: allowTexts },
   { part: "missing-key", title: "Missing key parts", textsOf: missingKeyTexts },
   { part: "ban", title: "Ban", textsOf: banTexts },
-  { part: "limits", title: "Limits", textsOf: limitsTexts },
+  { part: "limits", title: "Limits", textsOf: (policy) => [...limitsTexts(policy), ...priorityTexts(policy)] },
   { part: "overrides", title: "Overrides", textsOf: overridesTexts },
   { part: "cost", title: "Cost", textsOf: costTexts },
   { part: "delay", title: "Delay", textsOf: delayTexts },
@@ -105,6 +105,34 @@ function keyTexts({ key, onMissingKey, addresses: { ipv6Prefix, trustedProxies }
     ...(usesAddress ? [addressText, `IPv6 addresses with the same first ${ipv6Prefix} bits are one client.`] : []),
   ];
 }
+
+/** What keys are guaranteed, and which requests may use only a part of the limits. */
+function priorityTexts({ share, weight, weights, classes }: Policy): string[] {
+  const texts: string[] = [];
+  if (share !== null) {
+    const { parent, guaranteed } = share;
+    const whole = `a limit of ${parent}`;
+    texts.push(
+      guaranteed === "fair"
+        ? `Each active key is guaranteed a part of ${whole}, in proportion to the weights of all active keys.`
+        : `Each active key is guaranteed ${numberText(guaranteed)} units of ${whole}.`,
+    );
+    if (weights.length > 0 || weight !== 1) {
+      const others = weights.length === 0 ? "" : `, unless ${entryCount(weights.length, "condition")} gives another`;
+      texts.push(`The weight of a key is ${numberText(weight)}${others}.`);
+    }
+  }
+  if (classes.length > 0) {
+    const parts = [...new Set(classes.map(({ upTo }) => upTo))].toSorted((one, other) => one - other);
+    texts.push(
+      `Requests of ${entryCount(classes.length, "class")} may use each limit only up to ${orList(parts.map((upTo) => `${upTo} %`))}.`,
+    );
+  }
+  return texts;
+}
+
+const entryCount = (count: number, noun: "class" | "condition"): string =>
+  count === 1 ? `one ${noun}` : `${numberText(count)} ${noun}${noun === "class" ? "es" : "s"}`;
 
 type ListName = "allow" | "deny" | "overrides";
 

@@ -364,4 +364,4 @@ export interface ReturnCall {
  * `cost`: the cost exceeds the capacity. `reservations`: too many are open. `delay`: the request would wait longer than
  * `maxDelay`.
  */
-export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
+export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay" | BoundReason;

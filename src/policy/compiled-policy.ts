@@ -2,6 +2,7 @@
 import { visitorKey, visitorOf } from "./address.ts";
 import { memoized } from "./caches.ts";
 import { conditionParts } from "./lists.ts";
+import { priorityParts } from "./shares.ts";
 import type { KeyPart, KeyValue } from "./key.ts";
 import { canonicalText } from "./key-text.ts";
 import { matcherOf, normalizedHost } from "./match.ts";
@@ -15,8 +16,9 @@ export const compiledPolicy = memoized((policy: Policy) => {
   const { key, lists, ruleLists, isOff } = policy;
   const all = [lists, ruleLists];
   const overrides = all.flatMap((each) => each.overrides);
-  const conditions = conditionParts(overrides);
-  const hasEntries = overrides.length > 0 || all.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
+  const conditions = [...conditionParts(overrides), ...priorityParts(policy)];
+  const hasEntries =
+    conditions.length > 0 || overrides.length > 0 || all.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
   const compared = hasEntries ? [...key, ...conditions] : [];
   const texts = new Map(compared.map((part) => [part, textsReader(part, settingsOfPart(policy, part))]));
   const readers = key.map((part) => keyPartReader(part, settingsOfPart(policy, part)));
@@ -40,7 +42,7 @@ export const compiledPolicy = memoized((policy: Policy) => {
       readers.map((read) => read(request, claims)),
     /** The value of the part `ip`, which the key need not have. */
     addressValue: keyPartReader({ kind: "ip" }, policy),
-    /** Whether the policy has overrides, or entries in an allowlist or blocklist. */
+    /** Whether the policy has overrides, weights or classes by condition, or entries in an allowlist or blocklist. */
     hasEntries,
     /** All values of a part that entries are compared with. */
     textsOf: (part: KeyPart) => texts.get(part) ?? textsReader(part, settingsOfPart(policy, part)),

@@ -270,7 +270,7 @@ function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject
   });
 }
 
-function matchesCondition({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
+export function matchesCondition({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
   if (part.kind === "ip") return matchesAddress(pattern, address);
   return textsOf(part).some((text) => matchesText(pattern, text));
 }

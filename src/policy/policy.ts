@@ -34,6 +34,7 @@ import { matchFields, matchOf, matchSchema, pathMatchingSchema, reportSecondPath
 import { consistencyOf, objectsOf, placementEntries, readShards, reportConsistencyConflicts } from "./placement.ts";
 import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
 import { choice, durationBetween, schemaOfNullable, type WrittenFields } from "./schemas.ts";
+import { type Priorities, readPriorities, wholeLimit } from "./shares.ts";
 import type { SubjectPattern } from "./subject-pattern.ts";
 import { type Ancestor, ancestorsOf, type EarlierPolicies, readPlace, rootFields, type TreePlace } from "./within.ts";
 
@@ -66,6 +67,10 @@ export const policyEntries = {
   /** `confirmed`: an answer waits until its decision is stored. */
   durability: v.optional(choice(["relaxed", "confirmed"], '"relaxed" or "confirmed"'), "relaxed"),
   pathMatching: pathMatchingSchema,
+  // `readPriorities` validates these, since they depend on the parent and on each other.
+  guaranteed: v.optional(v.unknown()),
+  weight: v.optional(v.unknown()),
+  classes: v.optional(v.unknown()),
 };
 
 export const policyFields: readonly string[] = Object.keys(policyEntries);
@@ -97,7 +102,7 @@ function settingsOf(
   output: PolicyOutput,
   { parent, key }: Pick<TreePlace, "parent"> & { readonly key: readonly KeyPart[] },
   limits: readonly Limit[],
-  lists: Lists,
+  { lists, priorities }: { readonly lists: Lists; readonly priorities: Priorities },
   shared: SharedSettings,
 ) {
   const maxDelayMs = output.maxDelay ?? null;
@@ -119,6 +124,9 @@ function settingsOf(
     /** Empty when the Worker's code states the limits of each request. */
     limits: withMaxDelay(limits, maxDelayMs),
     lists: delayedLists,
+    ...priorities,
+    /** The percentage of every limit that a request may use. Less than 100 for a request of a class. */
+    upTo: wholeLimit,
     cost: output.cost,
     /** Null: every response counts. */
     count: output.count ?? null,
@@ -200,6 +208,7 @@ export function readPolicy(
   const defaults = limitDefaults(written);
   const limits = limitsOf(written, defaults, reportWithin);
   const lists = readLists(written, place, defaults, reportWithin);
+  const priorities = readPriorities(written, place.parent, limits, reportWithin);
   const shards = readShards(written, reportWithin);
   const all = limitLists({ limits, lists }).flat();
   // If one of these fields is invalid, the policy may be meant to have a queue.
@@ -217,7 +226,11 @@ export function readPolicy(
   const { parent, key } = place;
   if (!parsed.success || key === null || problems.length > 0) return null;
   const shared = parent?.shared ?? rootSettings(parsed.output, shards);
-  return { ...settingsOf(parsed.output, { parent, key }, limits, lists, shared), ...withoutRules, written: value };
+  return {
+    ...settingsOf(parsed.output, { parent, key }, limits, { lists, priorities }, shared),
+    ...withoutRules,
+    written: value,
+  };
 }
 
 const withoutRootFields = (written: WrittenFields): WrittenFields =>

@@ -245,9 +245,17 @@ function listsIn(base: Policy, kind: keyof Lists, list: unknown, report: ReportF
   return read?.lists ?? null;
 }
 
-/** The written policy without the entries of the configuration, which need not fit a rule. */
+/** The written policy without the entries and shares of the configuration, which need not fit a rule. */
 function withoutEntries({ written }: Policy): WrittenFields {
-  const { overrides: _o, allow: _a, deny: _d, ...fields } = isRecord(written) ? written : {};
+  const {
+    overrides: _o,
+    allow: _a,
+    deny: _d,
+    guaranteed: _g,
+    weight: _w,
+    classes: _c,
+    ...fields
+  } = isRecord(written) ? written : {};
   return fields;
 }
 

@@ -6,6 +6,7 @@ import { type DecisionSource, listMatch, overrideFor, type Subject } from "./lis
 import { compiledPolicy } from "./compiled-policy.ts";
 import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
 import { callerKeyValues, canonicalText } from "./key-text.ts";
+import { prioritized } from "./shares.ts";
 import { chargesMissing, type KeyedPolicy, settingsOfPart, valuesOf } from "./within.ts";
 
 export const missingParts = (parts: readonly KeyPart[], values: readonly KeyValue[]): readonly KeyPart[] =>
@@ -212,7 +213,7 @@ export function callerSubject(
 }
 
 /**
- * The policy with the limits that apply to a key. Overrides and runtime rules take precedence over limits that the
+ * The policy with the limits, weight and class that apply to a request. Overrides and runtime rules take precedence over limits that the
  * Worker's code states.
  */
 function chargedUnder(
@@ -221,12 +222,14 @@ function chargedUnder(
   withLimits: WithLimits | undefined,
 ): Pick<KeyResolution, "policy" | "source"> {
   const { limitsRule } = policy;
+  const ofRequest = (base: Policy): Policy => (subject === null ? base : prioritized(base, subject));
   const override = subject === null ? null : overrideFor(policy, subject);
   if (override !== null) {
-    return { policy: compiledPolicy(policy).overridden.get(override.limits) ?? policy, source: override.source };
+    const overridden = compiledPolicy(policy).overridden.get(override.limits) ?? policy;
+    return { policy: ofRequest(overridden), source: override.source };
   }
   const source = limitsRule === null ? configuredLimits : { ...configuredLimits, rule: limitsRule };
-  return { policy: withLimits !== undefined && limitsRule === null ? withLimits(policy) : policy, source };
+  return { policy: ofRequest(withLimits !== undefined && limitsRule === null ? withLimits(policy) : policy), source };
 }
 
 const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };

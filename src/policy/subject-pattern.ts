@@ -32,6 +32,9 @@ export const acceptedList = `a list of up to ${mostListEntries} keys, addresses 
 const acceptedCondition =
   '"<part>=<value>" with a part that callers cannot invent, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
 
+const acceptedRequestCondition =
+  '"<part>=<value>" with a claim, a header, a cookie, a query parameter, an address or a location, such as "jwt:plan=free" or "header:X-Batch=1"';
+
 /**
  * Reads an address or network, a text for a key of one part, or a list with a text for each part of the key.
  * @param path the policy's path pattern, which determines how the key part `path` is written
@@ -64,11 +67,18 @@ export function readSubjectPattern(
 }
 
 /** Reads `<part>=<value>`, for a part that callers cannot invent. */
-export function readCondition(written: unknown): ReadResult<Condition> {
+export const readCondition = (written: unknown): ReadResult<Condition> =>
+  readConditionOn((part) => traitsOf(part).isVerified === true, acceptedCondition, written);
+
+/** Like `readCondition`, but also for headers, cookies and query parameters, which callers can invent. */
+export const readRequestCondition = (written: unknown): ReadResult<Condition> =>
+  readConditionOn((part) => traitsOf(part).isVerified === true || "name" in part, acceptedRequestCondition, written);
+
+function readConditionOn(isAccepted: (part: KeyPart) => boolean, accepted: string, written: unknown) {
   const text = asText(written);
   const at = text.indexOf("=");
   const part = at < 0 ? null : readKeyPart(text.slice(0, at));
-  if (part === null || traitsOf(part).isVerified !== true) return { accepted: acceptedCondition };
+  if (part === null || !isAccepted(part)) return { accepted };
   const pattern = readPattern(text.slice(at + 1).trim(), part, null);
   return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
 }

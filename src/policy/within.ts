@@ -7,6 +7,7 @@ import { asText, didYouMean, type ReportField } from "../validation/problems.ts"
 import { type KeyPart, type KeyValue, mostKeyParts, partName, readKey } from "./key.ts";
 import type { Match } from "./match.ts";
 import type { Policy, SharedSettings } from "./policy.ts";
+import type { Limit } from "../strategies/index.ts";
 import type { WrittenFields } from "./schemas.ts";
 
 /** A level above a policy in its tree. */
@@ -27,6 +28,10 @@ export interface Parent {
   /** The root first. */
   readonly ancestors: readonly Ancestor[];
   readonly shared: SharedSettings;
+  readonly limits: readonly Limit[];
+  readonly overrides: Policy["lists"]["overrides"];
+  /** By the index of each limit that a child shares: that child. */
+  readonly sharedLimits: Map<number, string>;
 }
 
 /** The policies that a policy may be within, by name; null for an invalid one. */
@@ -112,9 +117,13 @@ function wholeKey(
 }
 
 /** A policy as the parent of others. */
-export const asParent = (policy: Policy): Parent => parentWith(policy, policy);
+export const asParent = (policy: Policy): Parent => ({
+  ...parentWith(policy, policy),
+  limits: policy.limits,
+  overrides: policy.lists.overrides,
+});
 
-/** The parent of a policy; null for a root. */
+/** The parent of a policy, without its limits; null for a root. */
 export function parentOf(policy: Policy): Parent | null {
   const { ancestors, key } = policy;
   const parent = ancestors.at(-1);
@@ -125,11 +134,12 @@ export function parentOf(policy: Policy): Parent | null {
 }
 
 function parentWith(
-  { name, key, onMissingKey, match, ancestors }: Omit<Parent, "shared">,
+  { name, key, onMissingKey, match, ancestors }: Omit<Parent, "shared" | "limits" | "overrides" | "sharedLimits">,
   { addresses, onError, timeoutMs, objects, durability, consistency, isDenyCached }: SharedSettings,
 ): Parent {
   const shared = { addresses, onError, timeoutMs, objects, durability, consistency, isDenyCached };
-  return { name, key, onMissingKey, match, ancestors, shared };
+  const limits = { limits: [], overrides: [], sharedLimits: new Map() };
+  return { name, key, onMissingKey, match, ancestors, shared, ...limits };
 }
 
 /** The ancestors of a child, the root first. */

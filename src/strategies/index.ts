@@ -40,12 +40,12 @@ export {
   writtenDuration,
 } from "./notation.ts";
 export { longestTtlMs, mostReserved, shortestTtlMs } from "./open-reservations.ts";
-export { type Guarantee, openedAtMs, shareProblem } from "./shared-limit.ts";
+export { acceptedWeight, greatestWeight, type Guarantee, isWeight, openedAtMs, shareProblem } from "./shared-limit.ts";
 export { type Room, Shares } from "./shares.ts";
 export { attachSegments, detachSegments } from "./snapshot.ts";
 export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
 export { createTree, type Tree } from "./tree.ts";
 export type { LevelDecision, TreeDecision, TreeRequest, TreeSpend } from "./tree-request.ts";
-export type { TreeClass, TreeLevel } from "./tree-levels.ts";
+export { shareOf, type TreeClass, type TreeLevel } from "./tree-levels.ts";
 export type { TreeRow } from "./tree-nodes.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";

@@ -78,10 +78,14 @@ export function checkedLevels(levels: readonly TreeLevel[]): readonly CheckedLev
   return checked;
 }
 
-function shareOf(
-  level: TreeLevel,
-  written: string,
-  parent: TreeLevel | undefined,
+/**
+ * Reads `guaranteed` of a level: see `TreeLevel`.
+ * @returns null for an invalid value, whose description of accepted values is passed to `report`
+ */
+export function shareOf(
+  level: Pick<TreeLevel, "limits">,
+  written: unknown,
+  parent: Pick<TreeLevel, "limits"> | undefined,
   report: (accepted: string) => void,
 ): ParentShare | null {
   const read = guaranteeOf(written);
@@ -105,7 +109,8 @@ function shareOf(
 }
 
 /** A guarantee as written, with its window; null for any other text. */
-function guaranteeOf(written: string): { guarantee: Guarantee; windowMs: number | null } | null {
+function guaranteeOf(written: unknown): { guarantee: Guarantee; windowMs: number | null } | null {
+  if (typeof written !== "string") return null;
   if (written === "fair") return { guarantee: "fair", windowMs: null };
   const [part, ...more] = splitNotation(written);
   if (part === undefined || part === null || more.length > 0) return null;

@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import {
+  greatestWeight,
   namePattern,
   strategyNames,
   defaultStrategy,
@@ -18,6 +19,7 @@ import { fieldValue, matchEntries } from "../../src/policy/match.ts";
 import { permitted } from "../../src/policy/path-pattern.ts";
 import { defaultShards, mostShards } from "../../src/policy/placement.ts";
 import { policyEntries } from "../../src/policy/policy.ts";
+import { mostConditions } from "../../src/policy/shares.ts";
 import { longestText, mostListEntries } from "../../src/policy/subject-pattern.ts";
 
 export const writtenPolicy = () =>
@@ -39,6 +41,7 @@ export const writtenPolicy = () =>
     shards: v.optional(integerFrom(1, mostShards), defaultShards),
     objects: v.optional(policyEntries.objects.wrapped, "per-key"),
     pathMatching: v.optional(policyEntries.pathMatching.wrapped, "lenient"),
+    ...writtenPriorities(),
   });
 
 /** One key part, a list of parts, or parts separated by commas. */
@@ -59,6 +62,22 @@ function verifiedParts(): string {
   );
   return [...kinds, `${anyCase("jwt")}:[!-~]+`].join("|");
 }
+
+/** The fields `guaranteed`, `weight` and `classes`. */
+function writtenPriorities() {
+  const list = <Schema extends v.GenericSchema>(item: Schema) => v.pipe(v.array(item), v.maxLength(mostConditions));
+  const named = Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-~]+`);
+  const weight = integerFrom(1, greatestWeight);
+  const upTo = v.pipe(v.string(), v.regex(/^[1-9]\d?\s?%$/));
+  return {
+    guaranteed: v.optional(v.string()),
+    weight: v.optional(v.union([weight, list(v.strictObject({ when: condition(verifiedParts()), weight }))]), 1),
+    classes: v.optional(list(v.strictObject({ when: condition([verifiedParts(), ...named].join("|")), upTo }))),
+  };
+}
+
+/** @param parts a regular expression for the parts */
+const condition = (parts: string) => v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${parts})\\s*=[\\s\\S]*\\S`)));
 
 function match() {
   const name = v.pipe(v.string(), v.regex(token));
@@ -93,7 +112,7 @@ function subject() {
 
 /** The fields `overrides`, `allow` and `deny`. */
 export function writtenLists() {
-  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)));
+  const when = condition(verifiedParts());
   const override = v.strictObject({
     key: v.optional(subject()),
     when: v.optional(when),

@@ -125,6 +125,13 @@ function operatorText({ hasTokens, given }: OperatorCredentials): string {
     : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.";
 }
 
+/** Why the quota is exceeded although units are left. */
+const boundTexts: Partial<Record<DenialReason, string>> = {
+  share: " Other keys are guaranteed the rest.",
+  class: " The class of the request may not use the rest.",
+  keys: " It has too many keys in use for a new one.",
+};
+
 interface Violation {
   readonly violated: readonly string[];
   readonly retryAfterMs: number | null;
@@ -138,7 +145,8 @@ export const problems = {
       retryAfterMs === null
         ? "Its cost exceeds the quota's capacity; therefore it can never be allowed."
         : `Retry in ${secondsText(retryAfterMs)}.`;
-    return problem(429, `The request exceeds the quota of ${names}. ${outlook}`, {
+    const bound = boundTexts[reason] ?? "";
+    return problem(429, `The request exceeds the quota of ${names}.${bound} ${outlook}`, {
       type: `${registeredTypes}#quota-exceeded`,
       title: "Quota Exceeded",
       reason,

@@ -6,8 +6,9 @@ import { memoized } from "../../policy/caches.ts";
 import type { PlainKey } from "../../policy/key.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
+import { wholeLimit } from "../../policy/shares.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
-import type { Charge, CheckReply, DenialReason, KeyRule } from "../protocol.ts";
+import type { Charge, ChargeDecision, CheckReply, DenialReason, KeyRule } from "../protocol.ts";
 import type { CachedDenial } from "./deny-cache.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 
@@ -50,7 +51,7 @@ export interface Outcome {
    */
   readonly decidedAtMs: number;
   /** Null for `open` and `closed`. */
-  readonly decision: Decision | null;
+  readonly decision: ChargeDecision | null;
   /** The kind of the key rule that decided in place of the limits. `allow`: nothing is charged. */
   readonly keyRule?: "allow" | "block";
 }
@@ -77,7 +78,16 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
 export type { DenialReason };
 
 /** When several reasons apply, the first in this list is reported. */
-const precedence = ["deny", "ban", "cost", "limit", "delay"] as const satisfies DenialReason[];
+const precedence = [
+  "deny",
+  "ban",
+  "cost",
+  "limit",
+  "share",
+  "class",
+  "keys",
+  "delay",
+] as const satisfies DenialReason[];
 
 /** The reason of a denial. At least one of the outcomes must deny. */
 export function denialReason(denying: readonly Outcome[]): DenialReason {
@@ -89,6 +99,7 @@ function reasonOf({ policy, decision, keyRule }: Outcome): DenialReason {
   if (decision === null) return "limit";
   if (keyRule === "block") return "deny";
   if (decision.bannedForMs > 0) return "ban";
+  if (decision.reason !== undefined) return decision.reason;
   if (decision.retryAfterMs === null) return "cost";
   const isDelay = decision.limits.every(({ allowed, capacity }, index) => {
     const limit = policy.limits[index];
@@ -98,7 +109,7 @@ function reasonOf({ policy, decision, keyRule }: Outcome): DenialReason {
 }
 
 /** The decision `sinceMs` later, if nothing else is spent: every wait is shorter by that time. */
-export function aged(decision: Decision, sinceMs: number): Decision {
+export function aged(decision: ChargeDecision, sinceMs: number): ChargeDecision {
   if (sinceMs === 0) return decision;
   const left = (waitMs: number): number => Math.max(0, waitMs - sinceMs);
   const leftOf = (waitMs: number | null): number | null => (waitMs === null ? null : left(waitMs));
@@ -139,7 +150,7 @@ export function ruledSpend(spend: Spend, rule: KeyRule | null): Spend {
 }
 
 /** The outcome of a decision under a rule. A ban takes precedence over rules that allow or block. */
-export function ruledOutcome(decided: Outcome & { readonly decision: Decision }, rule: KeyRule | null): Outcome {
+export function ruledOutcome(decided: Outcome & { readonly decision: ChargeDecision }, rule: KeyRule | null): Outcome {
   if (rule === null) return decided;
   const { policy, decision } = decided;
   if (rule.kind === "limits" || decision.bannedForMs > 0) {
@@ -173,6 +184,8 @@ export const chargeOf = ({
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
   ...(policy.rules !== null && { rules: policy.rules }),
   ...(rootKey !== undefined && { key }),
+  ...(policy.share !== null && { share: { ...policy.share, weight: policy.weight } }),
+  ...(policy.upTo !== wholeLimit && { upTo: policy.upTo }),
 });
 
 /** The text of a policy's charges. Equal texts have the same policy, limits and runtime rules. */

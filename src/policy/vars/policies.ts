@@ -13,6 +13,7 @@ import {
 import { type KeyPart, readKey } from "../key.ts";
 import { conditionPartsOf } from "../lists.ts";
 import { namesOf, type Policy, readPolicy } from "../policy.ts";
+import { priorityPartsOf } from "../shares.ts";
 import { policyWarnings, sharedKeyWarnings } from "../warnings.ts";
 import { asParent, type EarlierPolicies, type Parent } from "../within.ts";
 import { hasJwt } from "./jwt.ts";
@@ -154,6 +155,9 @@ function reportUnverifiableClaims(written: readonly WrittenPolicy[], env: Variab
     return [
       ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
       ...(conditionPartsOf(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
+      ...(["weight", "classes"] as const)
+        .filter((field) => priorityPartsOf(field, value).some(isClaim))
+        .map((field) => placeOf(each, field)),
     ];
   });
   if (places.length === 0) return;

@@ -123,8 +123,11 @@ export interface LimitDecision {
   resetAfterMs: number;
 }
 
-/** Why a check is denied. */
-export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
+/**
+ * Why a check is denied. `share`: other keys are guaranteed the rest of a limit of the parent. `class`: the class of the request
+ * may not use the rest of the limit. `keys`: the root has too many live keys.
+ */
+export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay" | "share" | "class" | "keys";
 
 /** The answer to a check. A denial is an answer, and no error. */
 export interface CheckAnswer {

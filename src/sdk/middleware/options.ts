@@ -176,6 +176,24 @@ export interface PolicyOptions<C = never> {
    */
   readonly within?: string;
   /**
+   * What each key of this policy is guaranteed of a limit of its parent over the same window: `"fair"`, or units such as
+   * `"50000/minute"`. Its own limits are the most that it gets.
+   * @default none
+   */
+  readonly guaranteed?: string;
+  /**
+   * The weight of a key among the active keys if `guaranteed` is `"fair"`, from 1 to 1,000,000. In a list, the first condition
+   * that a request meets decides.
+   * @default 1
+   */
+  readonly weight?: number | readonly { readonly when: string; readonly weight: number }[];
+  /**
+   * Classes of requests that may use only a part of each limit, such as `{ when: "jwt:plan=free", upTo: "70%" }`. If a request
+   * meets several conditions, the least part applies.
+   * @default none
+   */
+  readonly classes?: readonly { readonly when: string; readonly upTo: string }[];
+  /**
    * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them. A function returns
    * the limits of one request, such as those of a customer in a database.
    * @default required, or `limit`
