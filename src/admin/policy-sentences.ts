@@ -106,7 +106,7 @@ function keyTexts({ key, onMissingKey, addresses: { ipv6Prefix, trustedProxies }
   ];
 }
 
-/** What keys are guaranteed, and which requests may use only a part of the limits. */
+/** The guarantees of keys, and the classes of requests that may use only a part of the limits. */
 function priorityTexts({ share, weight, weights, classes }: Policy): string[] {
   const texts: string[] = [];
   if (share !== null) {
@@ -123,9 +123,9 @@ function priorityTexts({ share, weight, weights, classes }: Policy): string[] {
     }
   }
   if (classes.length > 0) {
-    const parts = [...new Set(classes.map(({ upTo }) => upTo))].toSorted((one, other) => one - other);
+    const percentages = [...new Set(classes.map(({ upTo }) => upTo))].toSorted((one, other) => one - other);
     texts.push(
-      `Requests of ${entryCount(classes.length, "class")} may use each limit only up to ${orList(parts.map((upTo) => `${upTo} %`))}.`,
+      `Requests of ${entryCount(classes.length, "class")} may use each limit only up to ${orList(percentages.map((upTo) => `${upTo} %`))}.`,
     );
   }
   return texts;

@@ -161,7 +161,7 @@ export function priorityPartsOf(field: "weight" | "classes", policy: WrittenFiel
  * One policy object for each weight and class, because derived values are cached by policy object. There are few: the
  * conditions are.
  */
-const variantsOf = memoized((_: Policy) => new Map<string, Policy>());
+const variantsOf = memoized<Policy, Map<string, Policy>>(() => new Map());
 
 /** The policy with the weight and the class of a request. */
 export function prioritized(policy: Policy, subject: Subject): Policy {

@@ -128,6 +128,22 @@ export interface OverrideOptions {
   readonly strategy?: StrategyName;
 }
 
+/** The weight of keys while a condition holds. */
+export interface WeightOptions {
+  /** A condition on a part that callers cannot invent, such as `"jwt:plan=pro"`. */
+  readonly when: string;
+  /** From 1 to 1,000,000. */
+  readonly weight: number;
+}
+
+/** Requests that may use only a part of each limit. */
+export interface ClassOptions {
+  /** A condition such as `"jwt:plan=free"` or `"header:X-Batch=1"`. */
+  readonly when: string;
+  /** The part of each limit, from `"1%"` to `"99%"`. */
+  readonly upTo: string;
+}
+
 /** The decision of one policy. */
 export interface PolicyDecision extends Decision {
   /** The name of the policy. */
@@ -176,8 +192,8 @@ export interface PolicyOptions<C = never> {
    */
   readonly within?: string;
   /**
-   * What each key of this policy is guaranteed of a limit of its parent over the same window: `"fair"`, or units such as
-   * `"50000/minute"`. Its own limits are the most that it gets.
+   * The part of its parent's limit over the same window that each key is guaranteed: `"fair"`, or units such as
+   * `"50000/minute"`. The key's own limits are the most that it gets.
    * @default none
    */
   readonly guaranteed?: string;
@@ -186,13 +202,13 @@ export interface PolicyOptions<C = never> {
    * that a request meets decides.
    * @default 1
    */
-  readonly weight?: number | readonly { readonly when: string; readonly weight: number }[];
+  readonly weight?: number | readonly WeightOptions[];
   /**
    * Classes of requests that may use only a part of each limit, such as `{ when: "jwt:plan=free", upTo: "70%" }`. If a request
    * meets several conditions, the least part applies.
    * @default none
    */
-  readonly classes?: readonly { readonly when: string; readonly upTo: string }[];
+  readonly classes?: readonly ClassOptions[];
   /**
    * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them. A function returns
    * the limits of one request, such as those of a customer in a database.

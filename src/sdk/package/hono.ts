@@ -7,6 +7,8 @@ export type {
   Limits,
   MatchOptions,
   OverrideOptions,
+  WeightOptions,
+  ClassOptions,
   PolicyDecision,
   PolicyOptions,
   StrategyName,

@@ -15,6 +15,8 @@ export type {
   Limits,
   MatchOptions,
   OverrideOptions,
+  WeightOptions,
+  ClassOptions,
   PolicyDecision,
   PolicyOptions,
   StrategyName,
