@@ -26,7 +26,7 @@ export interface Bounds {
 
 export interface BoundedDecision {
   readonly decision: Decision;
-  /** What denies the request, or makes its wait longer than that of the limits; null if they alone decide. */
+  /** The bound that denies the request, or makes its wait longer than that of the limits; null if they alone decide. */
   readonly bound: "share" | "class" | null;
 }
 
