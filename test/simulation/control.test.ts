@@ -4,7 +4,7 @@
  * it.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isFull } from "../mode.ts";
+import { hasTime, isFull } from "../mode.ts";
 import { Checks, type Invariant, invariants } from "./control/checks.ts";
 import { disturbed, type Schedule, withAndWithout } from "./control/schedules.ts";
 
@@ -63,7 +63,7 @@ beforeAll(() => {
 afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of the control plane", () => {
-  it.each(isFull && repeated === undefined ? [1, 51] : [1])(
+  it.each(hasTime && repeated === undefined ? [1, 51] : [1])(
     "no schedule of faults violates an invariant: seeds from %i",
     async (first) => {
       await simulate(disturbed, seedsOf(isFull ? 50 : 40 * share, first));
