@@ -144,9 +144,15 @@ function nearView({ near, dropped }: LoggedDenials, denial: StoredDenial, at: nu
   const side = denial.atMs > at ? "after" : "before";
   const place =
     away === 0 ? "It was denied at the asked time." : `The nearest denial is ${waitText(away)} ${side} the asked time.`;
-  const missing = log.dropped > 0 ? `lacks ${numberText(log.dropped)} denials` : "does not have all denials";
-  const gap = log.isComplete ? "" : ` The log ${missing} of that time, so a nearer one may be missing.`;
+  const gap = log.isComplete ? "" : ` ${gapText(near)}, so a nearer one may be missing.`;
   return { at: instantText(at), awayMs: away, ...log, text: place + gap };
+}
+
+function gapText(near: LoggedDenials["near"]): string {
+  if (near === undefined) return "The log may lack denials of that time";
+  const { dropped } = near;
+  if (dropped === 0) return "The log does not reach back to that time";
+  return `The log lacks ${numberText(dropped)} ${dropped === 1 ? "denial" : "denials"} of that time`;
 }
 
 /**

@@ -128,7 +128,7 @@ describe("a key with 2,000 denials in the last 15 minutes", () => {
       isComplete: false,
       text:
         "The nearest denial is 5 min after the asked time. " +
-        "The log does not have all denials of that time, so a nearer one may be missing.",
+        "The log does not reach back to that time, so a nearer one may be missing.",
     });
   });
 });

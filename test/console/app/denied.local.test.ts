@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     await shown(page, "Denied");
     await find(page, "192.0.2.31");
     expect(await page.locator(".answer").innerText()).toMatch(
-      /Denied by \w+ at \d\d:\d\d:\d\d \(.+ ago\): \d+ of \d+ per \w+ used.* of this key since/,
+      /Denied by \w+ at \d\d:\d\d:\d\d \(.+ ago\): \d+ of \d+ per \w+ used.* of this key by/,
     );
     expect(page.url()).not.toContain("192.0.2.31");
     expect(await axeViolations(page)).toEqual([]);
@@ -61,6 +61,42 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     await page.getByRole("heading", { name: "Denials of this key" }).waitFor();
     await page.getByRole("link", { name: "Show the key" }).click();
     await page.waitForURL(/\/keys\?policy=\w+&id=/);
+  });
+
+  it("a search for a time marks its row in the list around it, and Back and a reload restore the answer", async () => {
+    await deniedInstance("192.0.2.34");
+    const page = await site.open("denied");
+    await find(page, "192.0.2.34");
+    await page.getByLabel("When").selectOption("10 min ago");
+    const answer = page.locator(".answer");
+    await answer.getByText(/^The nearest denial is .* after the asked time\./).waitFor();
+    const { searchParams } = new URL(page.url());
+    const at = searchParams.get("at") ?? "";
+    expect(Date.now() - Date.parse(at)).toBeGreaterThan(590_000);
+    await page.getByRole("heading", { name: /^Denials of this key around/ }).waitFor();
+    const marked = page.locator("tr[aria-current]");
+    expect(await marked.getByText("found").count()).toBe(1);
+    const cause = (await marked.locator("td[data-title=Why]").innerText()).trim();
+    expect(await answer.innerText()).toContain(cause);
+    expect(await axeViolations(page)).toEqual([]);
+    const isRestored = async (): Promise<void> => {
+      await answer.getByText(/^The nearest denial is .* after the asked time\./).waitFor();
+      expect(await answer.innerText()).toContain(cause);
+      await expect.poll(() => page.getByLabel("When").inputValue()).toBe(at);
+      await marked.waitFor();
+    };
+    await page.getByRole("link", { name: "Show the key" }).click();
+    await page.waitForURL(/\/keys\?/);
+    await page.goBack();
+    await isRestored();
+    await page.reload();
+    await isRestored();
+    await page.goBack();
+    await page.getByRole("heading", { name: "Denials of this key", exact: true }).waitFor();
+    expect(await page.getByLabel("When").inputValue()).toBe("");
+    expect(await answer.innerText()).toMatch(/^Denied by/);
+    await find(page, (searchParams.get("id") ?? "").slice(0, 8));
+    expect(new URL(page.url()).searchParams.get("id")).toBe(searchParams.get("id"));
   });
 
   it("the instance of a problem response finds its denial, also by the address of the page", async () => {

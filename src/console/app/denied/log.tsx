@@ -1,19 +1,20 @@
 /** The list of denials, of the policy, the key and the period in the address of the page. */
 import { useState } from "preact/hooks";
-import type { DenialPage, DenialView } from "../../../admin/wire.ts";
+import type { DenialPage, FoundDenials } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { instantText, numberText } from "../parts/text.ts";
+import { instantText, numberText, timeText } from "../parts/text.ts";
 import { hrefOf, route } from "../shell/route.ts";
-import { completenessText, spanText } from "./search.ts";
+import { type DenialRow, joinedRows, rowKeyOf, shownRows } from "./rows.ts";
+import { completenessText, listedAround, spanText } from "./search.ts";
 
 const pauseMs = 5_000;
-const firstListed = 20;
-/** The most that the API returns at once. */
+const firstShown = 20;
+/** The most entries that the API returns at once. */
 const mostListed = 200;
 
 /** The period in the address of the page, as RFC 3339. Links of the overview have milliseconds since the Unix epoch. */
@@ -26,33 +27,32 @@ export function periodIn(query: URLSearchParams): readonly [from: string | undef
   return [instantIn("from"), instantIn("to")];
 }
 
-export function Log() {
+/** @param found the result of the search, which the list is about */
+export function Log({ found }: { readonly found: FoundDenials | null }) {
   const { query } = route.value;
-  const [policy, id, cursor] = ["policy", "id", "cursor"].map((name) => query.get(name) ?? undefined);
+  const [policy, id, cursor, asked] = ["policy", "id", "cursor", "at"].map((name) => query.get(name) ?? undefined);
   const [from, to] = periodIn(query);
-  const [limit, setLimit] = useState(firstListed);
-  const filter = { policy, id, from, to, cursor };
-  const log = usePolled((abort) => read<DenialPage>(`denials${queryText({ ...filter, limit })}`, abort), pauseMs, [
-    ...Object.values(filter),
-    limit,
-  ]);
-  const isFiltered = [id, from, to, cursor].some((value) => value !== undefined);
+  const at = cursor === undefined ? listedAround(found, asked) : undefined;
+  const filter = { policy, id, from, to, at, cursor };
+  const parameters = Object.values(filter);
+  const log = usePolled(
+    (abort) => read<DenialPage>(`denials${queryText({ ...filter, limit: mostListed })}`, abort),
+    pauseMs,
+    parameters,
+  );
+  const isFiltered = [id, from, to, asked, cursor].some((value) => value !== undefined);
   return (
     <section aria-labelledby="log-title">
       <div class="row">
         <h2 id="log-title">
           {id === undefined ? "Denials" : "Denials of this key"}
           {periodText(from, to)}
+          {at !== undefined && ` around ${timeText(at)}`}
         </h2>
         {isFiltered && <a href={hrefOf("denied", { policy })}>All denials</a>}
       </div>
       <Reading of={log} what="the log of denials">
-        {(page) => (
-          <>
-            <Page page={page} />
-            <More page={page} limit={limit} onMore={() => setLimit(Math.min(mostListed, limit * 3))} />
-          </>
-        )}
+        {(page) => <Page key={parameters.join(" ")} page={page} found={found} />}
       </Reading>
     </section>
   );
@@ -68,59 +68,91 @@ export const Off = () => (
   </Empty>
 );
 
-function Page({ page }: { readonly page: DenialPage }) {
+interface PageProps {
+  readonly page: DenialPage;
+  readonly found: FoundDenials | null;
+}
+
+function Page({ page, found }: PageProps) {
+  const [most, setMost] = useState(firstShown);
   const { denials, isOn } = page;
   if (!isOn && denials.length === 0) return <Off />;
   const [from = "", to = "Z"] = periodIn(route.value.query);
   const isOutside = denials.some(({ at, lastAt }) => at < from || lastAt >= to);
+  const rows = joinedRows(denials, found?.denial ?? null);
   return (
     <>
       <p class="hint">
         {completenessText(page)}
         {isOutside && " A row with several denials is listed when one of them is in the chosen time."}
       </p>
-      {denials.length === 0 ? (
+      {rows.length === 0 ? (
         <Empty>No denial in this time.</Empty>
       ) : (
         <div class="card">
-          <Table caption="Denials, the newest first" columns={columns} rows={denials} keyOf={rowKeyOf} />
+          <Table
+            caption="Denials, the newest first"
+            columns={columns}
+            rows={shownRows(rows, most)}
+            keyOf={rowKeyOf}
+            isMarked={({ isFound }) => isFound}
+          />
         </div>
       )}
+      <More page={page} isShort={rows.length > most} onMore={() => setMost(mostListed)} />
     </>
   );
 }
 
 interface MoreProps {
   readonly page: DenialPage;
-  readonly limit: number;
+  /** Whether the page has more rows than are shown. */
+  readonly isShort: boolean;
   readonly onMore: () => void;
 }
 
-/** Lists more rows, up to the most that one answer has, and then links to the next page. */
-function More({ page: { next }, limit, onMore }: MoreProps) {
-  if (next === null) return null;
+/** Shows the other rows of the page, and links to earlier and later denials. */
+function More({ page: { denials, next, hasNewer }, isShort, onMore }: MoreProps) {
+  const { query } = route.value;
+  const shown = { ...Object.fromEntries(query), cursor: "" };
+  const isLatest = hasNewer !== true && !query.has("cursor");
+  if (next === null && !isShort && isLatest) return null;
   return (
     <p class="row">
-      {limit < mostListed ? (
+      {isShort && (
         <button type="button" onClick={onMore}>
           Show more
         </button>
-      ) : (
-        <a href={hrefOf("denied", { ...Object.fromEntries(route.value.query), cursor: next })}>Older denials</a>
+      )}
+      {next !== null && <a href={hrefOf("denied", { ...shown, cursor: next })}>Older denials</a>}
+      {!isLatest && (
+        <a href={hrefOf("denied", { ...shown, instance: "", at: denials[0]?.lastAt ?? "" })}>Newer denials</a>
       )}
     </p>
   );
 }
 
-const rowKeyOf = ({ instance, policy, at }: DenialView): string => `${instance} ${policy} ${at}`;
-
-const columns: readonly Column<DenialView>[] = [
-  { title: "Time", cell: (denial) => spanText(denial, now()) },
+const columns: readonly Column<DenialRow>[] = [
+  {
+    title: "Time",
+    cell: (row) => (
+      <>
+        {spanText(row, now())}
+        {row.isFound && <b class="found"> found</b>}
+      </>
+    ),
+  },
   { title: "Denials", cell: ({ count }) => numberText(count), isNumber: true },
-  { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
-  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
-  { title: "Key", cell: ({ policy, id }) => (id === null ? "missing" : <KeyLinks policy={policy} id={id} />) },
-  { title: "Why", cell: ({ cause }) => cause },
+  {
+    title: "Policy",
+    cell: ({ described: { policy } }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a>,
+  },
+  { title: "Data center", cell: ({ colos }) => (colos.length === 0 ? "–" : colos.join(", ")) },
+  {
+    title: "Key",
+    cell: ({ described: { policy, id } }) => (id === null ? "missing" : <KeyLinks policy={policy} id={id} />),
+  },
+  { title: "Why", cell: ({ described: { cause } }) => cause },
 ];
 
 function KeyLinks({ policy, id }: { readonly policy: string; readonly id: string }) {
@@ -133,7 +165,10 @@ function KeyLinks({ policy, id }: { readonly policy: string; readonly id: string
       {query.get("id") !== id && (
         <>
           {" "}
-          <a class="all-of-key" href={hrefOf("denied", { policy: query.get("policy") ?? "", id })}>
+          <a
+            class="all-of-key"
+            href={hrefOf("denied", { policy: query.get("policy") ?? "", id, at: query.get("at") ?? "" })}
+          >
             all denials
           </a>
         </>

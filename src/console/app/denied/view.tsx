@@ -1,26 +1,37 @@
 /** The view "Denied": why a request was denied in the last 24 hours, from the log of denials. */
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { FoundDenials } from "../../../admin/wire.ts";
+import { queryText } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { useAction } from "../parts/action.ts";
 import { Input, SelectField } from "../parts/fields.tsx";
 import { readPolicies } from "../parts/policies.tsx";
-import { durationText, timeText } from "../parts/text.ts";
-import { hrefOf, replaceQuery, route } from "../shell/route.ts";
+import { durationText, shortId, shortInstantText, timeText } from "../parts/text.ts";
+import { hrefOf, navigate, type Query, replaceQuery, route } from "../shell/route.ts";
+import { keyName } from "../keys/known-keys.ts";
 import "./denied.css";
 import { Log, Off, periodIn } from "./log.tsx";
-import { completenessText, denialsOfKeyText, denialText, findDenial, searchEndMs, selectionOf } from "./search.ts";
+import {
+  choicesOf,
+  completenessText,
+  denialsOfKeyText,
+  denialText,
+  findDenial,
+  isFar,
+  searchEndMs,
+  selectionOf,
+} from "./search.ts";
 
 const policiesPauseMs = 60_000;
 const againAfterMs = 2_000;
 
-/** One denial as the answer, and the list of all denials of its key. Without a search, the list has all denials. */
+/** One denial as the answer, and the list of the denials of its key around it. Without a search, the list has all denials. */
 export function DeniedView() {
   const search = useSearch();
-  const { found } = search;
+  const { found, isPending } = search;
   // A search that has sought no key, or several, has nothing to list.
-  const hasList = found === null || (found.isOn && selectionOf(found) !== null);
+  const hasList = found === null ? !isPending : found.isOn && selectionOf(found) !== null;
   return (
     <section class="denied-view">
       <h1>Denied</h1>
@@ -29,18 +40,26 @@ export function DeniedView() {
         <SearchForm {...search} />
         <div role="status">{found !== null && <Answer {...search} found={found} />}</div>
       </section>
-      {hasList && <Log />}
+      {hasList && <Log found={found} />}
     </section>
   );
 }
 
-interface DenialSearch {
-  readonly text: string;
+/** The operator's choice beside the text: the parameters `policy` and `at` of the address. */
+interface Choice {
   readonly policy: string | undefined;
   /** The denial nearest to this instant is sought. Undefined for the newest. */
   readonly at: string | undefined;
+}
+
+interface DenialSearch extends Choice {
+  readonly text: string;
+  /** `at`, or the middle of the period in the address. */
+  readonly soughtAt: string | undefined;
   /** Until when the search is repeated if it has found nothing. */
   readonly endMs: number;
+  /** Whether the form has started it, so that its result is a new entry in the history. */
+  readonly isTyped: boolean;
 }
 
 type Searching = ReturnType<typeof useSearch>;
@@ -48,30 +67,30 @@ type Searching = ReturnType<typeof useSearch>;
 /** The search that the form or the address of the page names. Plain keys stay out of the address. */
 function useSearch() {
   const { query } = route.value;
-  const named = query.get("instance") ?? query.get("id") ?? "";
-  const [typed, setTyped] = useState(named);
-  const [age, setAge] = useState("");
-  const [search, setSearch] = useState<DenialSearch | null>(null);
+  const [typed, setTyped] = useState(namedIn(query));
+  const [choice, setChoice] = useState<Choice>(choiceIn(query));
+  const [search, setSearch] = useState<DenialSearch | null>(() => searchOf(namedIn(query), choiceIn(query), false));
   const [found, setFound] = useState<FoundDenials | null>(null);
   const current = useRef<DenialSearch | null>(null);
-  /** The part of the address that the search is about. */
-  const selected = useRef("");
-  const select = (selection: ReturnType<typeof selectionOf>): void => {
-    selected.current = selection?.instance ?? selection?.id ?? "";
-    replaceQuery({ instance: "", id: "", ...selection });
-  };
+  const answered = useRef<DenialSearch | null>(null);
+  const { show, isOwn } = useOwnAddress();
   const { run, isRunning, problem } = useAction(async () => {
     if (search === null) return;
-    const result = await findDenial(search.text, search);
+    const { text, policy, at, soughtAt, isTyped } = search;
+    const result = await findDenial(text, { policy, at: soughtAt });
     if (current.current !== search) return;
     setFound(result);
-    select(selectionOf(result));
+    const isFirst = answered.current !== search;
+    answered.current = search;
+    const selection = choicesOf(result, text).length > 0 ? { id: text } : selectionOf(result);
+    // A search that is repeated or that the address has started keeps the page of the list.
+    const cursor = isTyped && isFirst ? "" : (route.value.query.get("cursor") ?? "");
+    show({ policy, at, cursor, ...selection }, isTyped && isFirst);
   });
-  const start = (text: string, policy = query.get("policy") ?? "", chosenAge = age): void => {
-    const at = soughtAt(chosenAge);
-    const next = { text, policy: policy === "" ? undefined : policy, at, endMs: searchEndMs(now(), at) };
-    setSearch(text === "" ? null : next);
-    if (text === "") select(null);
+  const start = (text: string, next: Choice = choice): void => {
+    setChoice(next);
+    setSearch(searchOf(text, next, true));
+    if (text === "") show({ ...next }, true);
   };
   useEffect(() => {
     current.current = search;
@@ -80,42 +99,86 @@ function useSearch() {
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another search starts again
   }, [search]);
   useEffect(() => {
-    if (named === selected.current) return;
-    selected.current = named;
-    setTyped(named);
-    start(named);
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- a link within the view names another key
-  }, [named]);
+    if (isOwn()) return;
+    setTyped(namedIn(query));
+    setChoice(choiceIn(query));
+    setSearch(searchOf(namedIn(query), choiceIn(query), false));
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- a link within the view, or Back, names another key
+  }, [query]);
   const isWaiting = search !== null && problem === null && now() < search.endMs;
-  useEffect(() => {
-    if (found === null || found.denial !== null || !found.isOn || !isWaiting) return undefined;
-    const timer = setTimeout(() => void run(), againAfterMs);
-    return () => clearTimeout(timer);
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- each result without a denial starts the next search
-  }, [found]);
+  useAgain(isWaiting && isWithoutAnswer(found, search.text) ? found : null, run);
   const shownProblem = search === null ? null : problem;
-  return { typed, setTyped, age, setAge, start, search, found, isRunning, problem: shownProblem, isWaiting };
+  const isPending = search !== null && shownProblem === null;
+  return { typed, setTyped, choice, start, search, found, isRunning, problem: shownProblem, isPending, isWaiting };
 }
 
-function SearchForm({ typed, setTyped, age, setAge, start, found, isRunning, problem }: Searching) {
+/** The address of the page as the view itself has set it. Another address, of a link or of Back, starts another search. */
+function useOwnAddress() {
+  const shownRef = useRef(addressOf(route.value.query));
+  const isOwn = (): boolean => {
+    const before = shownRef.current;
+    shownRef.current = addressOf(route.value.query);
+    return shownRef.current === before;
+  };
+  const show = (changed: Query, isNewEntry: boolean): void => {
+    const before = addressOf(route.value.query);
+    const next = { ...Object.fromEntries(route.value.query), instance: "", id: "", cursor: "", ...changed };
+    shownRef.current = addressOf(new URLSearchParams(queryText(next)));
+    if (isNewEntry && shownRef.current !== before) navigate("denied", next);
+    else replaceQuery(next);
+  };
+  return { show, isOwn };
+}
+
+/** Runs a search again, some seconds after each result without an answer. */
+function useAgain(result: FoundDenials | null, run: () => Promise<void>): void {
+  useEffect(() => {
+    if (result === null) return undefined;
+    const timer = setTimeout(() => void run(), againAfterMs);
+    return () => clearTimeout(timer);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- each result without an answer starts the next search
+  }, [result]);
+}
+
+const isWithoutAnswer = (found: FoundDenials | null, text: string): boolean =>
+  found !== null && found.denial === null && found.isOn && choicesOf(found, text).length === 0;
+
+const namedIn = (query: URLSearchParams): string => query.get("instance") ?? query.get("id") ?? "";
+
+const choiceIn = (query: URLSearchParams): Choice => ({
+  policy: query.get("policy") ?? undefined,
+  at: query.get("at") ?? undefined,
+});
+
+/** The part of the address that names a search. */
+const addressOf = (query: URLSearchParams): string =>
+  ["instance", "id", "policy", "at", "from", "to"].map((name) => query.get(name) ?? "").join(" ");
+
+function searchOf(text: string, choice: Choice, isTyped: boolean): DenialSearch | null {
+  if (text === "") return null;
+  const soughtAt = choice.at ?? middleOfPeriod();
+  return { text, ...choice, soughtAt, endMs: searchEndMs(now(), soughtAt), isTyped };
+}
+
+/** The middle of the period in the address of the page. */
+function middleOfPeriod(): string | undefined {
+  const [from, to] = periodIn(route.value.query);
+  if (from === undefined || to === undefined) return undefined;
+  return new Date((Date.parse(from) + Date.parse(to)) / 2).toISOString();
+}
+
+function SearchForm({ typed, setTyped, choice, start, found, isRunning, problem }: Searching) {
   const { value } = usePolled(readPolicies, policiesPauseMs);
   const problemId = useId();
-  const policy = route.value.query.get("policy") ?? "";
+  const { policy = "", at = "" } = choice;
   const known = (value.value ?? []).map(({ name }) => name);
   const text = typed.trim();
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    replaceQuery({ cursor: "" });
     start(text);
   };
-  const choosePolicy = (chosen: string): void => {
-    replaceQuery({ policy: chosen, cursor: "" });
-    if (text !== "") start(text, chosen);
-  };
-  const chooseAge = (chosen: string): void => {
-    setAge(chosen);
-    if (text !== "") start(text, policy, chosen);
-  };
+  const choosePolicy = (chosen: string): void => start(text, { ...choice, policy: chosen === "" ? undefined : chosen });
+  const chooseTime = (chosen: string): void => start(text, { ...choice, at: instantOf(chosen) });
   return (
     <>
       <form class="why" onSubmit={submit} aria-describedby={problemId}>
@@ -133,7 +196,7 @@ function SearchForm({ typed, setTyped, age, setAge, start, found, isRunning, pro
           options={[["", "All policies"], ...new Set([...known, ...(policy === "" ? [] : [policy])])]}
           onChange={choosePolicy}
         />
-        <SelectField label="When" value={age} options={ages} onChange={chooseAge} />
+        <SelectField label="When" value={at} options={timesOf(at)} onChange={chooseTime} />
         <button type="submit" class="primary" disabled={isRunning && found === null}>
           Find
         </button>
@@ -146,17 +209,22 @@ function SearchForm({ typed, setTyped, age, setAge, start, found, isRunning, pro
 }
 
 const minuteMs = 60_000;
-const ages = [
-  ["", "Latest denial"],
-  ...[5, 10, 30, 60, 180, 720].map((minutes) => [`${minutes}`, `${durationText(minutes * minuteMs)} ago`] as const),
-] as const;
+const ages = [5, 10, 30, 60, 180, 720].map(
+  (minutes) => [`${minutes}`, `${durationText(minutes * minuteMs)} ago`] as const,
+);
 
-/** The instant whose nearest denial is sought: the chosen one, else the middle of the period in the address of the page. */
-function soughtAt(age: string): string | undefined {
-  if (age !== "") return new Date(now() - Number(age) * minuteMs).toISOString();
-  const [from, to] = periodIn(route.value.query);
-  if (from === undefined || to === undefined) return undefined;
-  return new Date((Date.parse(from) + Date.parse(to)) / 2).toISOString();
+/** The latest denial, times before now, and the instant in the address. */
+function timesOf(at: string): readonly (readonly [value: string, text: string])[] {
+  const latest = ["", middleOfPeriod() === undefined ? "Latest denial" : "In the chosen time"] as const;
+  const isInstant = at !== "" && !Number.isNaN(Date.parse(at));
+  const own = isInstant ? [[at, `At ${shortInstantText(at, now())}`] as const] : [];
+  return [latest, ...own, ...ages];
+}
+
+/** The instant of an option: minutes before now, or an instant itself. */
+function instantOf(option: string): string | undefined {
+  if (option === "") return undefined;
+  return /^\d+$/.test(option) ? new Date(now() - Number(option) * minuteMs).toISOString() : option;
 }
 
 type FoundProps = Pick<Searching, "search" | "start" | "isWaiting"> & { readonly found: FoundDenials };
@@ -166,6 +234,8 @@ function Answer({ found, search, start, isWaiting }: FoundProps) {
   if (!isOn) return <Off />;
   if (denial === null) {
     if (search === null) return null;
+    const choices = choicesOf(found, search.text);
+    if (choices.length > 0) return <Choices keys={choices} search={search} />;
     if (isWaiting) {
       return (
         <p>
@@ -184,12 +254,36 @@ function Answer({ found, search, start, isWaiting }: FoundProps) {
     );
   }
   const { policy, id } = denial;
+  const distance = found.near === null ? "" : `${found.near.text} `;
   return (
     <p class="answer">
+      {isFar(found) && distance}
       <strong>
         Denied by <a href={hrefOf("policies", { name: policy })}>{policy}</a> {denialText(denial, now())}
       </strong>{" "}
+      {!isFar(found) && distance}
       {denialsOfKeyText(found)} {id !== null && <a href={hrefOf("keys", { policy, id })}>Show the key</a>}
     </p>
   );
 }
+
+interface ChoicesProps {
+  readonly keys: FoundDenials["keys"];
+  readonly search: DenialSearch;
+}
+
+const Choices = ({ keys, search: { text, at } }: ChoicesProps) => (
+  <>
+    <p>The ids of several keys begin with {text}. Choose one:</p>
+    <ul class="choices">
+      {keys.map(({ policy, id }) => (
+        <li key={`${policy} ${id}`}>
+          {policy}:{" "}
+          <a class="id" href={hrefOf("denied", { policy, id, at })}>
+            {keyName(policy, id) === shortId(id) ? id : keyName(policy, id)}
+          </a>
+        </li>
+      ))}
+    </ul>
+  </>
+);

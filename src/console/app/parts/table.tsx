@@ -25,6 +25,8 @@ interface TableProps<Row> {
   readonly keyOf: (row: Row) => string | number;
   /** The column and direction before the user chooses one. Default: the order of the rows. */
   readonly sorted?: Sorting;
+  /** Whether a row is the one that the page is about. */
+  readonly isMarked?: (row: Row) => boolean;
 }
 
 interface Sorting {
@@ -35,7 +37,7 @@ interface Sorting {
 /** On a narrow screen, a table with more columns shows the cells of a row below each other. */
 const mostBeside = 4;
 
-export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps<Row>) {
+export function Table<Row>({ caption, columns, rows, keyOf, sorted, isMarked }: TableProps<Row>) {
   const [sorting, setSorting] = useState<Sorting | null>(sorted ?? null);
   const ordered = sortedRows(rows, columns, sorting);
   const { frame, isWide, isHigh } = useScrolling();
@@ -64,7 +66,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
         </thead>
         <tbody>
           {ordered.map((row) => (
-            <tr key={keyOf(row)}>
+            <tr key={keyOf(row)} {...(isMarked?.(row) === true && { "aria-current": "true" as const })}>
               {columns.map(({ title, cell, isNumber = false }) => (
                 <td key={title} class={isNumber ? "number" : ""} data-title={title}>
                   {cell(row)}

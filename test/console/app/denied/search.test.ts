@@ -3,6 +3,9 @@ import { describe, expect, it } from "vitest";
 import type { DenialView, FoundDenials } from "../../../../src/admin/wire.ts";
 import { ApiProblem } from "../../../../src/console/app/api/client.ts";
 import {
+  choicesOf,
+  isFar,
+  listedAround,
   denialText,
   findDenial,
   denialsOfKeyText,
@@ -55,6 +58,8 @@ describe("a text that an operator searches for", () => {
     [`urn:uuid:${uuid}`, [{ instance: `urn:uuid:${uuid}` }]],
     [uuid, [{ instance: uuid }, { key: uuid }]],
     [id, [{ id }, { key: id }]],
+    ["9oGwCzCP…", [{ id: "9oGwCzCP" }, { key: "9oGwCzCP…" }]],
+    ["9oGwCzCP", [{ id: "9oGwCzCP" }, { key: "9oGwCzCP" }]],
   ])("the text %s names %j", (text, sought) => {
     expect(soughtBy(text)).toEqual(sought);
   });
@@ -112,12 +117,21 @@ describe("the words for a denial", () => {
     expect(spanText(span, noonMs + 86_400_000)).toBe("22 Nov 2026, 09:41:12 – 09:41:40");
   });
 
-  it("the denials of the key are counted since the first of them", () => {
-    const keys = [{ policy: "login", id }];
-    const found = { denial, count: 14, since: "2026-11-22T17:38:00.000Z", next: null, keys };
-    expect(denialsOfKeyText(found)).toMatch(/^14 denials of this key since \d\d:38:00\.$/);
+  it("the denials of the key are counted from the first to the last of them, and the text says if the log has more", () => {
+    const found = {
+      ...nothing,
+      denial,
+      count: 14,
+      since: "2026-11-22T17:38:00.000Z",
+      until: "2026-11-22T17:52:00.000Z",
+      keys: [{ policy: "login", id }],
+    };
+    expect(denialsOfKeyText(found)).toMatch(/^14 denials of this key by login from \d\d:38:00 to \d\d:52:00\.$/);
+    expect(denialsOfKeyText({ ...found, count: 1 })).toMatch(/^1 denial of this key by login at \d\d:38:00\.$/);
     expect(denialsOfKeyText({ ...found, denial: { ...denial, id: null } })).toBe("");
-    expect(denialsOfKeyText({ ...found, next: "1-2" })).toMatch(/since \d\d:38:00, and earlier ones\.$/);
+    expect(denialsOfKeyText({ ...found, next: "1-2", hasNewer: true })).toMatch(
+      /52:00, and the log has earlier and later ones\.$/,
+    );
   });
 
   it("the log says how many denials it lacks", () => {
@@ -147,6 +161,44 @@ describe("the list after a search", () => {
     expect(selectionOf({ denial: null, keys })).toEqual({ id });
     expect(selectionOf({ denial: null, keys: [...keys, other] })).toBeNull();
     expect(selectionOf({ denial: null, keys: [] })).toBeNull();
+  });
+});
+
+describe("the beginning of an id", () => {
+  const keys = [
+    { policy: "login", id: "SameStart-one" },
+    { policy: "api", id: "SameStart-other" },
+  ];
+
+  it("several ids with the beginning are a choice, and the search ends", async () => {
+    const bodies: object[] = [];
+    const found = await findDenial("SameStart", {}, async (body) => {
+      bodies.push(body);
+      return { ...nothing, keys };
+    });
+    expect(choicesOf(found, "SameStart…")).toEqual(keys);
+    expect(bodies).toEqual([{ id: "SameStart" }]);
+  });
+
+  it("keys that were sought by their parts are no choice", () => {
+    expect(choicesOf({ denial: null, keys }, "203.0.113.7")).toEqual([]);
+    expect(choicesOf({ denial, keys }, "SameStart")).toEqual([]);
+  });
+});
+
+describe("the time around which the list has its rows", () => {
+  const near = { at: "2026-11-22T17:49:00.000Z", awayMs: 60_000, dropped: 0, isComplete: true, text: "." };
+  const keys = [{ policy: "login", id }];
+
+  it("the list is around a denial that was found by a time or by its instance, and else has the newest rows", () => {
+    expect(listedAround({ denial, near, keys }, near.at)).toBe(denial.at);
+    expect(listedAround({ denial, near: null, keys: [] }, undefined)).toBe(denial.at);
+    expect(listedAround({ denial, near: null, keys }, undefined)).toBeUndefined();
+    expect(listedAround(null, near.at)).toBe(near.at);
+  });
+
+  it("an answer begins with the distance if the denial is more than a minute away from the asked time", () => {
+    expect([60_000, 60_001].map((awayMs) => isFar({ near: { ...near, awayMs } }))).toEqual([false, true]);
   });
 });
 
