@@ -26,6 +26,10 @@ const acceptedFields = (written: object): string[] =>
   (problemsOf(written)[0] ?? "").replace("one of the fields ", "").split(", ").toSorted();
 
 const policyFields = fieldsOf(page, "field");
+/** Whether the field has a meaning only within another policy. */
+const isOfChild = (name: string): boolean => ["within", "guaranteed", "weight"].includes(name);
+const root = 'limits = "20/minute"';
+
 const limitFields = fieldsOf(page, "field of a limit");
 
 describe("the fields of a policy", () => {
@@ -38,7 +42,7 @@ describe("the fields of a policy", () => {
     const mode = name === "maxDelay" ? "queue" : "police";
     const lines = [
       'JWT_JWKS_URL = "https://id.example.com/keys"',
-      ...(name === "within" ? ["[[vars.POLICIES]]", 'name = "org"', 'key = "jwt:org"', 'limits = "1/hour"'] : []),
+      ...(isOfChild(name) ? ["[[vars.POLICIES]]", 'name = "org"', 'key = "jwt:org"', root] : []),
       "[[vars.POLICIES]]",
       ...(name === "name" ? [] : ['name = "a"']),
       // A limit that accepts every other field.
@@ -47,7 +51,9 @@ describe("the fields of a policy", () => {
         : [`limits = { limit = 10, window = "1m", strategy = "leaky-bucket", mode = "${mode}" }`]),
       ...(name === "syncEvery" ? ['consistency = "eventual"'] : []),
       // The root of a policy within another one states its objects.
-      ...(name === "objects" || name === "within" ? [] : ['objects = "sharded"']),
+      ...(name === "objects" || isOfChild(name) ? [] : ['objects = "sharded"']),
+      ...(isOfChild(name) && name !== "within" ? ['within = "org"'] : []),
+      ...(name === "weight" ? ['guaranteed = "fair"'] : []),
       example,
     ];
     expect(readConfiguration({ text: lines.join("\n") }).problems).toEqual([]);

@@ -71,7 +71,7 @@ function writtenPriorities() {
   const upTo = v.pipe(v.string(), v.regex(/^[1-9]\d?\s?%$/));
   return {
     guaranteed: v.optional(v.string()),
-    weight: v.optional(v.union([weight, list(v.strictObject({ when: condition(verifiedParts()), weight }))]), 1),
+    weight: v.optional(v.union([weight, list(v.strictObject({ when: condition(verifiedParts()), weight }))])),
     classes: v.optional(list(v.strictObject({ when: condition([verifiedParts(), ...named].join("|")), upTo }))),
   };
 }

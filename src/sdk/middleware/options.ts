@@ -128,22 +128,6 @@ export interface OverrideOptions {
   readonly strategy?: StrategyName;
 }
 
-/** The weight of keys while a condition holds. */
-export interface WeightOptions {
-  /** A condition on a part that callers cannot invent, such as `"jwt:plan=pro"`. */
-  readonly when: string;
-  /** From 1 to 1,000,000. */
-  readonly weight: number;
-}
-
-/** Requests that may use only a part of each limit. */
-export interface ClassOptions {
-  /** A condition such as `"jwt:plan=free"` or `"header:X-Batch=1"`. */
-  readonly when: string;
-  /** The part of each limit, from `"1%"` to `"99%"`. */
-  readonly upTo: string;
-}
-
 /** The decision of one policy. */
 export interface PolicyDecision extends Decision {
   /** The name of the policy. */
@@ -192,23 +176,23 @@ export interface PolicyOptions<C = never> {
    */
   readonly within?: string;
   /**
-   * The part of its parent's limit over the same window that each key is guaranteed: `"fair"`, or units such as
-   * `"50000/minute"`. The key's own limits are the most that it gets.
+   * The part of its parent's limit that a key is guaranteed. It is `"fair"`, or units such as `"500/minute"`. The key's own
+   * limits are its ceiling.
    * @default none
    */
   readonly guaranteed?: string;
   /**
-   * The weight of a key among the active keys if `guaranteed` is `"fair"`, from 1 to 1,000,000. In a list, the first condition
-   * that a request meets decides.
+   * The weight of a key if `guaranteed` is `"fair"`, 1 to 1,000,000. In a list, the first condition that a request meets
+   * decides.
    * @default 1
    */
-  readonly weight?: number | readonly WeightOptions[];
+  readonly weight?: number | readonly { readonly when: string; readonly weight: number }[];
   /**
-   * Classes of requests that may use only a part of each limit, such as `{ when: "jwt:plan=free", upTo: "70%" }`. If a request
-   * meets several conditions, the least part applies.
+   * Classes of requests that may use only a part of each limit. `upTo` is from `"1%"` to `"99%"`. If a request meets several
+   * conditions, such as `"jwt:plan=free"`, the least part applies.
    * @default none
    */
-  readonly classes?: readonly ClassOptions[];
+  readonly classes?: readonly { readonly when: string; readonly upTo: string }[];
   /**
    * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them. A function returns
    * the limits of one request, such as those of a customer in a database.

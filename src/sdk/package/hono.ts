@@ -7,8 +7,6 @@ export type {
   Limits,
   MatchOptions,
   OverrideOptions,
-  WeightOptions,
-  ClassOptions,
   PolicyDecision,
   PolicyOptions,
   StrategyName,

@@ -15,8 +15,6 @@ export type {
   Limits,
   MatchOptions,
   OverrideOptions,
-  WeightOptions,
-  ClassOptions,
   PolicyDecision,
   PolicyOptions,
   StrategyName,

@@ -69,8 +69,9 @@ it("every field of a policy is an option", () => {
   const { match, ...others } = shared;
   expect(errorsOf({ ...others, match })).toEqual([]);
   for (const options of elsewhere) expect(errorsOf(options)).toEqual([]);
-  expect(errorsOf(organisation, user)).toEqual([]);
-  const covered = [shared, ...elsewhere, user].flatMap((options) => Object.keys(options));
+  const sharing = { ...user, guaranteed: "fair", weight: 2, classes: [{ when: "header:X-Batch=1", upTo: "50%" }] };
+  expect(errorsOf(organisation, sharing)).toEqual([]);
+  const covered = [shared, ...elsewhere, sharing].flatMap((options) => Object.keys(options));
   expect(new Set(covered)).toEqual(new Set(policyFields));
 });
 
