@@ -239,7 +239,8 @@ export async function undoEntries(context: AdminContext, c: AuthorizedCall): Pro
   return answer<UndoView>({ entries: value.entries.map(auditView), rules }, isPending === true ? 202 : 200);
 }
 
-const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
+const acceptedTo =
+  "the seq of an audit entry after which no stored entry is damaged, or 0 for the state before the first one";
 const rollbackSchema = fields({
   to: v.pipe(v.number(acceptedTo), v.safeInteger(acceptedTo), v.minValue(0, acceptedTo)),
   note,

@@ -17,7 +17,8 @@ const sweptAtOnce = 1_000;
 export interface RuleChange {
   readonly seq: number;
   readonly rule: string;
-  readonly action: AuditEntry["action"];
+  /** Null for a damaged row. */
+  readonly action: AuditEntry["action"] | null;
   readonly isOfPolicy: boolean;
 }
 
@@ -103,10 +104,11 @@ export class AuditLog {
   /** At most `most` changes of rules after the entry `seq`, the oldest first. */
   changesAfter(seq: number, most: number): RuleChange[] {
     return this.#sql
-      .exec<{ seq: number; rule: string; action: AuditEntry["action"]; key: string | null }>(
+      .exec<{ seq: number; rule: string; action: AuditEntry["action"] | null; key: string | null }>(
         `SELECT seq, rule, json_extract(body, '$.action') AS action,
             COALESCE(json_extract(body, '$.after.key'), json_extract(body, '$.before.key')) AS key
-          FROM audit WHERE seq > ? AND rule IS NOT NULL ORDER BY seq LIMIT ?`,
+          FROM (SELECT seq, rule, CASE WHEN json_valid(body) THEN body END AS body FROM audit)
+          WHERE seq > ? AND rule IS NOT NULL ORDER BY seq LIMIT ?`,
         seq,
         most,
       )

@@ -32,6 +32,8 @@ interface Job extends RollbackProgress, RollbackEnds {}
 /** A rollback, and what it has done. */
 interface RollbackRun {
   job: Job | null;
+  /** Whether it failed because an entry that it needs is damaged. */
+  isDamaged: boolean;
   /** The first rules that it has restored, and all sets of keys that it has changed. */
   readonly restored: Rule[];
   readonly keySets: SetName[];
@@ -48,7 +50,7 @@ interface RollbackParts {
 }
 
 /** How far a rollback is when its caller gets the answer. */
-type Begun = Omit<RollbackRun, "job"> & { readonly progress: RollbackProgress };
+type Begun = Omit<RollbackRun, "job" | "isDamaged"> & { readonly progress: RollbackProgress };
 
 export class Rollbacks implements Task {
   readonly #parts: RollbackParts;
@@ -109,6 +111,7 @@ export class Rollbacks implements Task {
     await this.#workFor(callMs);
     const { job, restored, keySets } = run;
     if (job === null || (job.state === "running" && this.#run !== run)) return { kind: "replaced" };
+    if (run.isDamaged) return { kind: "unknown" };
     return job.state === "failed"
       ? { kind: "too-large", mostBytes: mostRulesBytes }
       : { kind: "done", value: { progress: progressOf(job), restored, keySets } };
@@ -144,6 +147,11 @@ export class Rollbacks implements Task {
     const { audit } = this.#parts.book;
     const since = new ChangesSince(audit, toSeq, untilSeq);
     yield* since.read();
+    if (since.isDamaged) {
+      this.#run.isDamaged = true;
+      this.#progress({ state: "failed", endedAtMs: this.#parts.clock.now() });
+      return;
+    }
     const changes = [...since.rules.values()];
     this.#progress({ total: changes.length, examined: 0 });
     const ofPolicies = changes.filter(({ isOfPolicy }) => isOfPolicy);
@@ -203,7 +211,7 @@ export class Rollbacks implements Task {
   }
 }
 
-const newRun = (job: Job | null): RollbackRun => ({ job, restored: [], keySets: [] });
+const newRun = (job: Job | null): RollbackRun => ({ job, isDamaged: false, restored: [], keySets: [] });
 
 function progressOf(job: Job): RollbackProgress {
   const { untilSeq: _, ...progress } = job;
@@ -221,6 +229,8 @@ export interface RuleHistory {
 /** The rules that have changed since the target of a rollback, in the order of their first change. */
 class ChangesSince {
   readonly rules = new Map<string, RuleHistory>();
+  /** Whether an entry up to the beginning of the rollback does not say what it changed. */
+  isDamaged = false;
   readonly #audit: AuditLog;
   readonly #untilSeq: number;
   /** Rules that operators have changed since the rollback began. */
@@ -243,6 +253,7 @@ class ChangesSince {
     for (;;) {
       const changes = this.#audit.changesAfter(this.#readTo, readAtOnce);
       for (const { seq, rule: id, action, isOfPolicy } of changes) {
+        if (action === null && seq <= this.#untilSeq) this.isDamaged = true;
         const known = this.rules.get(id);
         if (known !== undefined) known.last = seq;
         else if (seq <= this.#untilSeq) this.rules.set(id, { id, first: seq, last: seq, isOfPolicy });

@@ -156,6 +156,24 @@ describe("an undo that is refused changes nothing", () => {
     expect(plane.control.audit({ limit: 10 })).toEqual({ items: [first], cursor: null });
   });
 
+  it.each(["{", "null", "{}"])(
+    "a rollback across an entry whose row is %s is refused and changes nothing, and one to that entry works",
+    async (body) => {
+      const plane = new TestPlane();
+      await plane.created(keyRule());
+      await plane.created(mode("off"));
+      await plane.created(keyRule());
+      plane.storage.sql.exec("UPDATE audit SET body = ? WHERE seq = 2", body);
+      const rollback = (toSeq: number) => plane.control.rollback({ toSeq, actor, note: null });
+      expect(await rollback(1)).toEqual({ kind: "unknown" });
+      expect([rulesOf(plane).length, plane.control.rollbackProgress()?.state]).toEqual([3, "failed"]);
+      await plane.pass(hour);
+      expect(rulesOf(plane)).toHaveLength(3);
+      done(await rollback(2));
+      expect(rulesOf(plane)).toHaveLength(2);
+    },
+  );
+
   it("an undo is refused if the key would have too many rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
