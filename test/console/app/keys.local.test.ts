@@ -77,6 +77,40 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await reader.getByRole("checkbox", { name: "Plain keys" }).count()).toBe(0);
   });
 
+  it.each([
+    [390, 844],
+    [1_280, 720],
+  ])("at %i x %i px, the message with Undo covers neither the new rule nor the header", async (width, height) => {
+    const page = await site.open("keys?policy=api", { width, height });
+    await find(page, `198.51.100.${width % 200}`);
+    const rule = rulesIn(page).locator("[data-rule]");
+    const overlap = (): Promise<string[]> =>
+      page.evaluate(`[...document.querySelectorAll(".toast")].flatMap((toast) => {
+        const own = toast.getBoundingClientRect();
+        return [...document.querySelectorAll("tr:has([data-rule]), header.top")].flatMap((element) => {
+          const { top, bottom, left, right } = element.getBoundingClientRect();
+          const isVisible = element.matches("header") || (top >= 0 && bottom <= innerHeight);
+          const isApart = bottom <= own.top || top >= own.bottom || right <= own.left || left >= own.right;
+          return isVisible && isApart ? [] : [element.tagName];
+        });
+      })`);
+    for (const [action, count] of [
+      ["Allow without charge", 1],
+      ["Boost", 2],
+    ] as const) {
+      await button(page, `${action} …`).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.locator("button[type=submit]").click();
+      await dialog.waitFor({ state: "hidden" });
+      await expect.poll(() => rule.count()).toBe(count);
+      await messages(page).getByRole("button", { name: /^Undo/ }).first().waitFor();
+      const isCovered = async (): Promise<boolean> => (await overlap()).includes("HEADER");
+      expect(await isCovered()).toBe(false);
+      // Only the newest rule must be in view: the earlier one may be above.
+      await expect.poll(async () => (await overlap()).length).toBeLessThan(count);
+    }
+  });
+
   it("a boost takes effect at the next decision, counts down, and Undo ends it", async () => {
     expect(await statuses("198.51.100.3", 6)).toEqual([200, 200, 200, 200, 200, 429]);
     const page = await site.open("keys?policy=api");
@@ -86,7 +120,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(page, "Boost …").click();
     const dialog = page.getByRole("dialog", { name: "Boost the key" });
     await dialog.getByLabel("10x").check();
-    await dialog.getByText("Then: 0 of 6 requests denied. Now: 1.").waitFor();
+    await dialog.getByText(/^From .+: 6 requests\. Then: 0 denied\. Now: 1\.$/).waitFor();
     const effect = dialog.getByRole("region", { name: "Effect" });
     await expect
       .poll(() => effect.textContent())

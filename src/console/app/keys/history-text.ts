@@ -1,23 +1,49 @@
-/** The words that say where the history of a key comes from, and its plot. */
+/** What the page of a key says about its requests over time: the period, the totals, the plot, and where they come from. */
 import type { KeyHistory } from "../../../admin/wire.ts";
-import { lineLooks } from "../overview/traffic-plot.tsx";
-import { lines, newTally, numbersOf, tallyOf } from "../overview/traffic.ts";
-import type { PlotData, TimeRange } from "../parts/plot-data.ts";
-import { instantText, numberText, percentText } from "../parts/text.ts";
+import { type Line, lines, newTally, numbersOf, tallyOf } from "../overview/traffic.ts";
+import type { TimeRange } from "../parts/plot-data.ts";
+import { countOf, numberText, percentText, shortInstantText } from "../parts/text.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+export interface HistorySpan {
+  /** The name in the URL, and on the button. */
+  readonly name: string;
+  readonly label: string;
+  readonly words: string;
+  readonly lengthMs: number;
+  readonly stepMs: number;
+}
+
+export const historySpans: readonly [HistorySpan, ...HistorySpan[]] = [
+  { name: "15m", label: "15 min", words: "in the last 15 minutes", lengthMs: 15 * minuteMs, stepMs: minuteMs },
+  { name: "1h", label: "1 h", words: "in the last hour", lengthMs: hourMs, stepMs: minuteMs },
+  { name: "24h", label: "24 h", words: "in the last 24 hours", lengthMs: 24 * hourMs, stepMs: 5 * minuteMs },
+];
 
 const none = { nearLimit: 0, latency: [], latencySumMs: 0 };
 
-/** The counts of the points, and those of a step without requests if there is no point. */
-function numbersAt(points: KeyHistory["points"], policy: string) {
-  const numbers = new Map(
-    points.map(({ at, outcomes }) => [Date.parse(at), numbersOf(tallyOf({ at, policy, outcomes, ...none }, 0))]),
-  );
+/** The counts of the points by the step that they begin in. */
+function numbersBySteps({ points, policy }: KeyHistory, stepMs: number) {
+  const tallies = new Map<number, Float64Array>();
+  for (const { at, outcomes } of points) {
+    const atMs = Math.floor(Date.parse(at) / stepMs) * stepMs;
+    const sum = tallies.get(atMs) ?? newTally(0);
+    tallies.set(atMs, sum);
+    for (const [index, count] of tallyOf({ at, policy, outcomes, ...none }, 0).entries()) {
+      sum[index] = (sum[index] ?? 0) + count;
+    }
+  }
   const zeros = numbersOf(newTally(0));
-  return (atMs: number) => numbers.get(atMs) ?? zeros;
+  return (atMs: number) => {
+    const tally = tallies.get(atMs);
+    return tally === undefined ? zeros : numbersOf(tally);
+  };
 }
 
 /** The spans of time in which every request of the key is known, or its sampled share. */
-export function knownRanges({ sample, recordings, to }: KeyHistory): readonly TimeRange[] {
+function knownRanges({ sample, recordings, to }: KeyHistory): readonly TimeRange[] {
   const toMs = Date.parse(to);
   const recorded = recordings.map(({ from, until }) => ({
     fromMs: Date.parse(from),
@@ -26,42 +52,54 @@ export function knownRanges({ sample, recordings, to }: KeyHistory): readonly Ti
   return sample === null ? recorded : [...recorded, { fromMs: Date.parse(sample.from), toMs }];
 }
 
-/** Steps outside of the known ranges have no value. */
-export function plotOf(history: KeyHistory): PlotData {
-  const { stepMs, points, policy } = history;
-  const fromMs = Date.parse(history.from);
+/** The shortest span that has all known requests of the key. */
+export function fittingSpan({ points: [first], to }: Pick<KeyHistory, "points" | "to">): HistorySpan {
+  const ageMs = first === undefined ? 0 : Date.parse(to) - Date.parse(first.at);
+  return historySpans.find(({ lengthMs }) => ageMs <= lengthMs) ?? historySpans[0];
+}
+
+/** The plot of a span, and the totals of what it shows. Steps outside of the known ranges have no value. */
+export function historyOf(history: KeyHistory, { lengthMs, stepMs }: HistorySpan) {
   const toMs = Date.parse(history.to);
-  const firstMs = Math.floor(fromMs / stepMs) * stepMs;
+  const firstMs = Math.floor((toMs - lengthMs) / stepMs) * stepMs;
   const times = Array.from({ length: Math.ceil((toMs - firstMs) / stepMs) }, (_, index) => firstMs + index * stepMs);
   const ranges = knownRanges(history);
   const isKnown = (atMs: number): boolean => ranges.some((each) => atMs + stepMs > each.fromMs && atMs < each.toMs);
-  const at = numbersAt(points, policy);
+  const at = numbersBySteps(history, stepMs);
+  const total = (line: Line | "decisions"): number => times.reduce((sum, atMs) => sum + at(atMs)[line], 0);
   const series = lines
-    .filter((line) => line === "allowed" || line === "denied" || times.some((atMs) => at(atMs)[line] > 0))
-    .map((line) => ({
-      ...lineLooks[line],
-      values: times.map((atMs) => (isKnown(atMs) ? at(atMs)[line] : null)),
-    }));
-  return { fromMs, toMs, times, stepMs, longSteps: [], series };
+    .filter((line) => line === "allowed" || line === "denied" || total(line) > 0)
+    .map((line) => ({ line, values: times.map((atMs) => (isKnown(atMs) ? at(atMs)[line] : null)) }));
+  return {
+    data: { fromMs: firstMs, toMs, times, stepMs, longSteps: [], series },
+    totals: { denied: total("denied"), requests: total("decisions") },
+  };
 }
 
-/** The plot in words. */
-export function totalText(history: KeyHistory): string {
-  const at = numbersAt(history.points, history.policy);
-  const all = history.points.map((point) => at(Date.parse(point.at)));
-  const sum = (line: "allowed" | "denied"): string => numberText(all.reduce((total, each) => total + each[line], 0));
-  return `Allowed ${sum("allowed")}, denied ${sum("denied")}.`;
+/** "in the last hour", or "since 16:38" if the first known request of the key is later than the beginning of the span. */
+export function periodText({ points: [first], to }: KeyHistory, { lengthMs, words }: HistorySpan): string {
+  const toMs = Date.parse(to);
+  if (first === undefined || Date.parse(first.at) <= toMs - lengthMs) return words;
+  return `since ${shortInstantText(first.at, toMs)}`;
 }
 
-/** One sentence: which requests the plot has, and since when. */
-export function basisText({ sample, recordings, recording }: KeyHistory): string {
+/** For example "1,204 requests in the last hour, of which 120 (10 %) were denied." */
+export function totalText({ denied, requests }: ReturnType<typeof historyOf>["totals"], period: string): string {
+  if (requests === 0) return `No request ${period}.`;
+  const share =
+    denied === 0 ? "none was denied" : `${numberText(denied)} (${percentText(denied, requests)}) were denied`;
+  return `${countOf(requests, "request")} ${period}, of which ${share}.`;
+}
+
+/** One sentence: which requests are known, and why. */
+export function basisText({ sample, recordings, recording, to }: KeyHistory): string {
+  const text = (at: string): string => shortInstantText(at, Date.parse(to));
   if (sample !== null) {
-    const part = sample.coverage < 0.995 ? `${percentText(sample.coverage, 1)} of the requests` : "all requests";
-    return `From ${part} of this key since ${instantText(sample.from)}: the key is in the sample of traffic.`;
+    const part = sample.coverage < 0.995 ? `${percentText(sample.coverage, 1)} of its requests` : "All its requests";
+    return `${part} are known, because the key is in the sample of traffic.`;
   }
-  if (recording !== null)
-    return `From all requests of this key since ${instantText(recording.from)}, when its recording began.`;
+  if (recording !== null) return `All its requests since ${text(recording.from)} are known, when its recording began.`;
   const last = recordings.at(-1);
   if (last === undefined) return "Requests of this key are not recorded: the key is not in the sample of traffic.";
-  return `From all requests of this key while it was recorded, last until ${instantText(last.until)}.`;
+  return `All its requests while it was recorded are known, last until ${text(last.until)}.`;
 }

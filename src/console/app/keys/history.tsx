@@ -4,16 +4,18 @@ import type { AuditEntryView, KeyHistory, PolicyView, RecordingView } from "../.
 import { readChanges, useChanges } from "../api/changes.ts";
 import { call, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
-import { spans } from "../overview/spans.ts";
-import { marksOf, useRuleChanges } from "../overview/traffic-plot.tsx";
+import { spans, unitOf } from "../overview/spans.ts";
+import { lineLooks, marksOf, useRuleChanges } from "../overview/traffic-plot.tsx";
 import { useAction } from "../parts/action.ts";
 import { CountDown } from "../parts/count-down.tsx";
+import { PressedButtons } from "../parts/fields.tsx";
 import { Reading } from "../parts/notice.tsx";
 import { TimePlot } from "../parts/plot.tsx";
 import { timeText } from "../parts/text.ts";
+import { replaceQuery, route } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
-import { basisText, plotOf, totalText } from "./history-text.ts";
+import { basisText, fittingSpan, historyOf, historySpans, periodText, totalText } from "./history-text.ts";
 
 const day = spans.find(({ lengthMs }) => lengthMs === 86_400_000) ?? spans[0];
 /** A read of a sampled key decodes the samples of a day, so it is not more frequent. */
@@ -26,7 +28,7 @@ interface HistoryProps {
 
 export function KeyRequests({ policy, id }: HistoryProps) {
   const path = `keys/${encodeURIComponent(policy.name)}/${id}`;
-  const history = usePolled((abort) => read<KeyHistory>(`${path}/history`, abort), pauseMs);
+  const history = usePolled((abort) => read<KeyHistory>(`${path}/history?step=1m`, abort), pauseMs);
   const changes = useRuleChanges(day);
   useChanges(history.readAgain);
   return (
@@ -55,21 +57,40 @@ interface ShownProps extends HistoryProps {
 }
 
 function Shown({ policy, id, path, history, changes, onChange }: ShownProps) {
-  const data = useMemo(() => plotOf(history), [history]);
+  const { query } = route.value;
+  const span = historySpans.find(({ name }) => name === query.get("span")) ?? fittingSpan(history);
+  const { data, totals } = useMemo(() => {
+    const { data: counted, totals: sums } = historyOf(history, span);
+    const series = counted.series.map(({ line, values }) => ({ ...lineLooks[line], values }));
+    return { data: { ...counted, series }, totals: sums };
+  }, [history, span]);
+  const period = periodText(history, span);
   const marks = useMemo(() => {
     const own = changes.filter((entry) => (entry.keyId ?? id) === id);
     return marksOf(own, policy.name, [policy]);
   }, [changes, policy, id]);
   return (
     <>
-      <p>{basisText(history)}</p>
       {(history.sample !== null || history.recordings.length > 0) && (
-        <TimePlot
-          title="Requests per 5 minutes, in the last 24 hours"
-          summary={totalText(history)}
-          {...{ data, marks }}
-        />
+        <>
+          <div class="row history">
+            <PressedButtons
+              label="Span"
+              options={historySpans.map(({ name, label }) => [name, label])}
+              value={span.name}
+              onChange={(name) => replaceQuery({ span: name })}
+            />
+            <strong>{totalText(totals, period)}</strong>
+          </div>
+          <TimePlot
+            title={`Requests ${unitOf(span.stepMs)}`}
+            summary={totalText(totals, period)}
+            totalsOf={period}
+            {...{ data, marks }}
+          />
+        </>
       )}
+      <p class="hint">{basisText(history)}</p>
       {(history.sample === null || history.recording !== null) && (
         <Recorder recording={history.recording} {...{ path, onChange }} />
       )}

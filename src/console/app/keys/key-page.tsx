@@ -15,7 +15,7 @@ import { CountDown } from "../parts/count-down.tsx";
 import { changedAt, ruleText } from "../parts/rule-text.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { instantText, limitText, numberText, waitText } from "../parts/text.ts";
-import { showProblem } from "../shell/toasts.tsx";
+import { showProblem, useOwnChangesInView } from "../shell/toasts.tsx";
 
 const explanationPauseMs = 2_000;
 const rulesPauseMs = 5_000;
@@ -114,7 +114,7 @@ const states: Readonly<Record<RuleView["state"], { readonly text: string; readon
 };
 
 const columns: readonly Column<RuleView>[] = [
-  { title: "Rule", cell: ruleText },
+  { title: "Rule", cell: (rule) => <span data-rule={rule.id}>{ruleText(rule)}</span> },
   { title: "State", cell: ({ state }) => <span class={states[state].color}>{states[state].text}</span> },
   { title: "Ends", cell: ({ expiresAt }) => <CountDown until={expiresAt} endless="when it is removed" /> },
   {
@@ -127,21 +127,24 @@ const columns: readonly Column<RuleView>[] = [
   { title: "Note", cell: ({ note }) => note ?? "–" },
 ];
 
-const RulesOfKey = ({ rules, onOpen }: RulesProps) => (
-  <section class="card" aria-label="Rules of this key">
-    <h2>Rules of this key</h2>
-    {rules.length === 0 ? (
-      <Empty>No rule. The key has the limits of its policy.</Empty>
-    ) : (
-      <Table
-        caption="Rules of this key"
-        columns={may("write") ? [...columns, changesColumn(onOpen)] : columns}
-        rows={rules}
-        keyOf={({ id }) => id}
-      />
-    )}
-  </section>
-);
+function RulesOfKey({ rules, onOpen }: RulesProps) {
+  const place = useOwnChangesInView(rules);
+  return (
+    <section ref={place} class="card" aria-label="Rules of this key">
+      <h2>Rules of this key</h2>
+      {rules.length === 0 ? (
+        <Empty>No rule. The key has the limits of its policy.</Empty>
+      ) : (
+        <Table
+          caption="Rules of this key"
+          columns={may("write") ? [...columns, changesColumn(onOpen)] : columns}
+          rows={rules}
+          keyOf={({ id }) => id}
+        />
+      )}
+    </section>
+  );
+}
 
 const changesColumn = (onOpen: RulesProps["onOpen"]): Column<RuleView> => ({
   title: "Change",

@@ -16,7 +16,7 @@ import { shownTraffic } from "./traffic.ts";
 import { deniedHref, TrafficPlot, useRuleChanges } from "./traffic-plot.tsx";
 import type { TimeRange } from "../parts/plot-data.ts";
 import { usePolicies } from "../parts/policies.tsx";
-import { Select } from "../parts/fields.tsx";
+import { PressedButtons, Select } from "../parts/fields.tsx";
 
 export function OverviewView() {
   const { query } = route.value;
@@ -104,18 +104,12 @@ function Choices({
   const names = new Set([...policies.map(({ name }) => name), ...(policy === null ? [] : [policy])]);
   return (
     <div class="row choices">
-      <div class="row" role="group" aria-label="Span">
-        {spans.map((each) => (
-          <button
-            key={each.name}
-            type="button"
-            aria-pressed={each === span}
-            onClick={() => replaceQuery(queryOfSpan(each))}
-          >
-            {each.label}
-          </button>
-        ))}
-      </div>
+      <PressedButtons
+        label="Span"
+        options={spans.map(({ name, label }) => [name ?? "", label])}
+        value={span.name}
+        onChange={(chosen) => replaceQuery(queryOfSpan(spans.find(({ name }) => name === chosen) ?? spans[0]))}
+      />
       <OwnSpan span={span} />
       <div class="row">
         <Select

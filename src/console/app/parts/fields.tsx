@@ -35,6 +35,23 @@ export const SelectField = (props: SelectProps) => (
   </div>
 );
 
+/** A row of buttons, of which the chosen one is pressed. */
+export const PressedButtons = ({ label, value, options, onChange }: PressedButtonsProps) => (
+  <div class="row" role="group" aria-label={label}>
+    {options.map(([own, text]) => (
+      <button key={own} type="button" aria-pressed={own === value} onClick={() => onChange(own)}>
+        {text}
+      </button>
+    ))}
+  </div>
+);
+
+interface PressedButtonsProps extends Pick<SelectProps, "label" | "onChange"> {
+  /** Null while none of them is chosen. */
+  readonly value: string | null;
+  readonly options: readonly (readonly [value: string, text: string])[];
+}
+
 interface InputProps extends Pick<
   ComponentProps<"input">,
   "required" | "maxLength" | "placeholder" | "spellcheck" | "autocomplete"

@@ -12,6 +12,7 @@ import {
   markSize,
   type PlotData,
   type PlotMark,
+  type PlotSeries,
   rangeAt,
   type TimeRange,
 } from "./plot-data.ts";
@@ -27,11 +28,13 @@ interface PlotProps {
   readonly summary: string;
   readonly data: PlotData;
   readonly marks?: readonly PlotMark[];
+  /** The period of the plot in words. With it, the legend has the totals while there is no cursor. */
+  readonly totalsOf?: string;
   /** The address that a click on a time, or a drag over a range, opens. The table has the same links. */
   readonly linkOf?: (range: TimeRange) => string;
 }
 
-export function TimePlot({ title, summary, data, marks = [], linkOf }: PlotProps) {
+export function TimePlot({ title, summary, data, marks = [], totalsOf, linkOf }: PlotProps) {
   const shown = useSignal<number | null>(null);
   const [width, setWidth] = useState(0);
   const { left, right } = chartEdges;
@@ -39,7 +42,7 @@ export function TimePlot({ title, summary, data, marks = [], linkOf }: PlotProps
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
-      <Legend data={data} shown={shown} />
+      <Legend {...{ data, shown, totalsOf }} />
       <div class={`plot-frame ${linkOf === undefined ? "" : "linked"}`} style={{ height: `${chartHeight}px` }}>
         <LazyLines
           label={`${title}. ${summary}`}
@@ -81,20 +84,30 @@ function labelMeasure(): (text: string) => number {
   return (text) => Math.ceil(context.measureText(text).width);
 }
 
-/** The values at the cursor; the latest without one. */
-function Legend({ data, shown }: { readonly data: PlotData; readonly shown: ReadonlySignal<number | null> }) {
+interface LegendProps {
+  readonly data: PlotData;
+  readonly shown: ReadonlySignal<number | null>;
+  readonly totalsOf: string | undefined;
+}
+
+/** The values at the cursor; without one, the totals or the latest values. */
+function Legend({ data, shown, totalsOf }: LegendProps) {
   const { times, series, stepMs } = data;
+  const hasTotals = shown.value === null && totalsOf !== undefined;
   const index = Math.min(shown.value ?? times.length - 1, times.length - 1);
   const atMs = times[index];
+  const valueOf = (values: PlotSeries["values"]): number | null =>
+    hasTotals ? values.reduce<number>((sum, value) => sum + (value ?? 0), 0) : (values[index] ?? null);
+  const time = atMs === undefined ? "" : timeOf(atMs, data);
   return (
     <p class="plot-legend">
       {series.map(({ label, color, values }) => (
         <span key={label}>
           <i style={{ background: `var(${color})` }} />
-          {label} <b>{valueText(values[index] ?? null, stepMs)}</b>
+          {label} <b>{valueText(valueOf(values), stepMs)}</b>
         </span>
       ))}
-      <span class="dim plot-time">{atMs === undefined ? "" : timeOf(atMs, data)}</span>
+      <span class="dim plot-time">{hasTotals ? totalsOf : time}</span>
     </p>
   );
 }

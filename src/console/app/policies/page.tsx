@@ -18,6 +18,7 @@ import { authorText, ruleText } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
+import { useOwnChangesInView } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
 import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
@@ -29,9 +30,10 @@ interface PolicyProps {
 }
 
 export function PolicyPage({ policy }: PolicyProps) {
-  const { name, mode, description = withoutDescription } = policy;
+  const { name, mode, rules, description = withoutDescription } = policy;
+  const place = useOwnChangesInView(rules);
   return (
-    <section>
+    <section ref={place}>
       <p>
         <a href={hrefOf("policies")}>All policies</a>
       </p>
@@ -229,7 +231,7 @@ function RulesBehind({ policy, kind }: PolicyProps & { readonly kind: "mode" | "
         const isRefused = policy.refused.some((refused) => refused.rule === rule.id);
         const isShadowed = inEffect !== undefined && inEffect !== rule.id;
         return (
-          <li key={rule.id}>
+          <li key={rule.id} data-rule={rule.id}>
             <RuleBehind {...{ policy, rule }} isOnly={rules.length === 1} />
             {isRefused && <p class="warning">This rule has no effect: see above.</p>}
             {!isRefused && isShadowed && <p class="warning">This rule has no effect while a newer one lasts.</p>}

@@ -1,10 +1,12 @@
 /** Short messages at the edge of the page, such as the result of a change with a button that undoes it. */
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { RuleView } from "../../../admin/wire.ts";
 import { errorOf } from "../api/client.ts";
 import { useAction } from "../parts/action.ts";
 import { countOf } from "../parts/text.ts";
-import { session } from "./session.ts";
+import { operator, session } from "./session.ts";
 
 interface Toast {
   readonly text: string;
@@ -32,6 +34,29 @@ export function showToast(toast: Toast): void {
 }
 
 export const showProblem = (error: unknown): void => showToast({ text: errorOf(error).message, kind: "problem" });
+
+/**
+ * Scrolls a rule that the operator of this tab has made or changed to where no message covers it: `scroll-padding` has
+ * room for the messages.
+ * @returns the place of the rules, whose elements have the ids of their rules as `data-rule`
+ */
+export function useOwnChangesInView(rules: readonly RuleView[]): RefObject<HTMLElement | null> {
+  const place = useRef<HTMLElement>(null);
+  const known = useRef<ReadonlySet<string> | null>(null);
+  const revisions = rules.map(({ id, revision }) => `${id} ${revision}`);
+  useLayoutEffect(() => {
+    const before = known.current;
+    known.current = new Set(revisions);
+    const changed = rules.find(
+      ({ actor }, index) => actor === operator.peek()?.name && before?.has(revisions[index] ?? "") === false,
+    );
+    if (changed === undefined) return;
+    const shownRule = place.current?.querySelector(`[data-rule="${changed.id}"]`);
+    shownRule?.closest("tr, li")?.scrollIntoView({ block: "nearest" });
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another revision of a rule is a change
+  }, [revisions.join()]);
+  return place;
+}
 
 function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
