@@ -77,7 +77,7 @@ export function historyOf(history: KeyHistory, { lengthMs, stepMs }: HistorySpan
 }
 
 /** "in the last hour", or "since 16:38" if the first known request of the key is later than the beginning of the span. */
-export function periodText({ points: [first], to }: KeyHistory, { lengthMs, words }: HistorySpan): string {
+export function historyPeriod({ points: [first], to }: KeyHistory, { lengthMs, words }: HistorySpan): string {
   const toMs = Date.parse(to);
   if (first === undefined || Date.parse(first.at) <= toMs - lengthMs) return words;
   return `since ${shortInstantText(first.at, toMs)}`;

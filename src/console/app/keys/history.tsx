@@ -15,7 +15,7 @@ import { timeText } from "../parts/text.ts";
 import { replaceQuery, route } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
-import { basisText, fittingSpan, historyOf, historySpans, periodText, totalText } from "./history-text.ts";
+import { basisText, fittingSpan, historyOf, historySpans, historyPeriod, totalText } from "./history-text.ts";
 
 const day = spans.find(({ lengthMs }) => lengthMs === 86_400_000) ?? spans[0];
 /** A read of a sampled key decodes the samples of a day, so it is not more frequent. */
@@ -64,7 +64,7 @@ function Shown({ policy, id, path, history, changes, onChange }: ShownProps) {
     const series = counted.series.map(({ line, values }) => ({ ...lineLooks[line], values }));
     return { data: { ...counted, series }, totals: sums };
   }, [history, span]);
-  const period = periodText(history, span);
+  const period = historyPeriod(history, span);
   const marks = useMemo(() => {
     const own = changes.filter((entry) => (entry.keyId ?? id) === id);
     return marksOf(own, policy.name, [policy]);

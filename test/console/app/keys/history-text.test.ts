@@ -6,7 +6,7 @@ import {
   fittingSpan,
   historyOf,
   historySpans,
-  periodText,
+  historyPeriod,
   totalText,
 } from "../../../../src/console/app/keys/history-text.ts";
 import { shortInstantText } from "../../../../src/console/app/parts/text.ts";
@@ -70,9 +70,9 @@ describe("the history of a key", () => {
 
   it("the totals name the span, or the first request if the key has none before", () => {
     const young = history([5]);
-    const period = periodText(young, hour);
+    const period = historyPeriod(young, hour);
     expect(period).toBe(`since ${shortInstantText(at(-5), startMs)}`);
-    expect(periodText(history([61, 5]), hour)).toBe("in the last hour");
+    expect(historyPeriod(history([61, 5]), hour)).toBe("in the last hour");
     expect(totalText(historyOf(young, hour).totals, period)).toBe(
       `4 requests ${period}, of which 1 (25 %) were denied.`,
     );
