@@ -1,14 +1,31 @@
 /** Runs workerd with the configuration in a folder, and builds the bundles that workerd serves. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 
 const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
 
-/** Writes the bundle of Headgate, or of another wrangler configuration, into a folder. */
+/** The bundle of Headgate. A worker of Vitest runs many files that need it, and building it takes seconds. */
+let ofHeadgate: string | null = null;
+
+/** Writes the bundle of Headgate, or of another wrangler configuration, into a folder as `index.js`. */
 export function bundle(folder: string, configuration?: string): void {
+  if (configuration !== undefined) return build(folder, configuration);
+  const file = join(folder, "index.js");
+  if (ofHeadgate === null) {
+    build(folder);
+    ofHeadgate = readFileSync(file, "utf8");
+  } else {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(file, ofHeadgate);
+  }
+}
+
+function build(folder: string, configuration?: string): void {
   const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
   const config = configuration === undefined ? [] : ["--config", configuration];
   execFileSync(process.execPath, [...wrangler, ...config, "--outdir", folder], {
