@@ -31,8 +31,9 @@ import { keyLevels } from "../policy/within.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";
-import type { DeniedKeysQuery } from "../control/denial-calls.ts";
+import type { DeniedKeys, DeniedKeysQuery } from "../control/denial-calls.ts";
 import type { NotedAction, RuleInput } from "../control/protocol.ts";
+import { firstTopHour } from "../control/statistics-calls.ts";
 import { type Operator, refuseCrossSite } from "./authenticate.ts";
 
 /** Forgets what a key has used, and lifts its ban. Rules stay. */
@@ -99,8 +100,6 @@ const topQuery = {
   reveal: flagText,
 };
 
-const hourMs = 3_600_000;
-
 export async function readTop(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { policy, by, limit, from, to, reveal } = queryIn(c, topQuery);
   if (reveal) requireReveal(c);
@@ -110,9 +109,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
   }
   if (to !== undefined && by === "cost") throw fieldsRefused([{ field: "to", accepted: 'only with by = "denied"' }]);
   const nowMs = context.clock.now();
-  // The lists are kept by the hour: the current hour and the 23 before it.
-  const hour = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
-  const fromMs = Math.max(hour(nowMs) - 23 * hourMs, hour(from ?? 0));
+  const fromMs = firstTopHour(from ?? 0, nowMs);
   const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit, fromMs }));
   context.control.watch();
   const sealedKeys = top.map(({ key, sealed = null }) => ({ policy, key, sealed }));
@@ -130,7 +127,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
   return answer<TopKeyList>({ policy, by, from: instantText(fromMs), keys, ...(period !== null && { period }) });
 }
 
-const periodSteps = 30;
+export const periodSteps = 30;
 
 /** Null when the control plane is of an earlier version. */
 async function loggedKeys(
@@ -140,16 +137,19 @@ async function loggedKeys(
   const logged = await controlPlane
     .call((stub) => stub.deniedKeys({ ...query, steps: periodSteps }))
     .catch(whenRefused(null));
-  if (logged === null) return null;
-  const { denials, isComplete, keys } = logged;
-  return {
-    from: instantText(query.fromMs),
-    to: instantText(query.toMs),
-    denials,
-    isComplete,
-    keys: keys.map(({ key: id, count, steps }) => ({ id, count, steps })),
-  };
+  return logged && loggedKeysView(logged, query);
 }
+
+export const loggedKeysView = (
+  { denials, isComplete, keys }: DeniedKeys,
+  { fromMs, toMs }: Pick<DeniedKeysQuery, "fromMs" | "toMs">,
+): LoggedKeysView => ({
+  from: instantText(fromMs),
+  to: instantText(toMs),
+  denials,
+  isComplete,
+  keys: keys.map(({ key: id, count, steps }) => ({ id, count, steps })),
+});
 
 const acceptedKey =
   "a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts, with null for a missing part";

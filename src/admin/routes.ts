@@ -45,6 +45,9 @@ type Method = "get" | "post" | "put" | "patch" | "delete";
 /** The right that the call needs, and its handler. Null: every operator may call it. */
 type Operation = readonly [AdminRight | null, (context: AdminContext, c: AuthorizedCall) => Promise<Response>];
 
+/** The reads of what isolates have counted. */
+const countReads: ReadonlySet<string> = new Set(["/stats", "/top", "/denials"]);
+
 /** Every call by path and method. */
 const calls: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>>>> = {
   "/openapi.json": { get: [null, readDocument] },
@@ -128,7 +131,8 @@ function adminRoutes(
     c.set("operator", await authenticate(c.req.raw));
     // A beat describes this deployment to the control plane, which would otherwise show rules of new policies as
     // orphans.
-    control.touch(waitUntilFrom(c));
+    if (countReads.has(c.req.path.slice(context.apiPath.length))) await control.report(waitUntilFrom(c));
+    else control.touch(waitUntilFrom(c));
     return next();
   });
   for (const [path, methods] of Object.entries(calls)) {

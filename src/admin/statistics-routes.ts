@@ -16,10 +16,12 @@ import {
   fieldsRefused,
   instant,
   instantText,
+  integerText,
   policyNameText,
   policyOf,
   queryIn,
 } from "./context.ts";
+import { loggedKeysView, periodSteps } from "./key-routes.ts";
 import { type FailedAttempts, refuseCrossSite } from "./authenticate.ts";
 import type { StatisticsView, TailTicket } from "./wire.ts";
 
@@ -40,11 +42,13 @@ const statisticsQuery = {
   to: v.optional(instant),
   step: v.optional(stepText),
   policy: v.exactOptional(policyNameText),
+  top: v.exactOptional(integerText(1, 200)),
+  topPolicy: v.exactOptional(policyNameText),
 };
 
 /** The default span is the last hour. The default step is a minute, or an hour for more than a day. */
 export async function readStatistics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { from, to, step: written, ...query } = queryIn(c, statisticsQuery);
+  const { from, to, step: written, top: limit, topPolicy, ...query } = queryIn(c, statisticsQuery);
   const toMs = to ?? context.clock.now();
   const fromMs = from ?? toMs - hourMs;
   const stepMs = written ?? (toMs - fromMs > 24 * hourMs ? hourMs : minuteMs);
@@ -56,7 +60,11 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
     throw fieldsRefused([{ field: "step", accepted }]);
   }
   if (query.policy !== undefined) policyOf(context, query.policy);
-  const statistics = await context.controlPlane.call((stub) => stub.statistics({ fromMs, toMs, stepMs, ...query }));
+  const ofPolicy = topPolicy === undefined ? {} : { policy: topPolicy };
+  const top = limit === undefined ? {} : { top: { limit, steps: periodSteps, ...ofPolicy } };
+  const statistics = await context.controlPlane.call((stub) =>
+    stub.statistics({ fromMs, toMs, stepMs, ...query, ...top }),
+  );
   context.control.watch();
   return answer<StatisticsView>({
     from: instantText(statistics.fromMs),
@@ -71,7 +79,29 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
       since: instantText(sinceMs),
       last: instantText(lastMs),
     })),
+    ...firstCountsIn(statistics),
+    ...topIn(statistics),
   });
+}
+
+/** An object of an earlier version does not return them. */
+const firstCountsIn = ({ firstCounts }: Statistics): Pick<StatisticsView, "firstCounts"> =>
+  firstCounts === undefined
+    ? {}
+    : {
+        firstCounts: firstCounts.map(({ policy, atMs, deniedAtMs }) => ({
+          policy,
+          at: instantText(atMs),
+          deniedAt: deniedAtMs === null ? null : instantText(deniedAtMs),
+        })),
+      };
+
+function topIn({ top, ...span }: Statistics): Pick<StatisticsView, "top"> {
+  if (top === undefined) return {};
+  if (top === null) return { top };
+  const keys = top.keys.map(({ key: id, count, error }) => ({ id, count, error }));
+  const period = loggedKeysView(top.period, span);
+  return { top: { policy: top.policy, by: "denied", from: instantText(top.fromMs), keys, period } };
 }
 
 /** An object of an earlier version counts no requests: they are unknown in every step that has decisions. */

@@ -14,7 +14,14 @@ import type {
 } from "../control/protocol.ts";
 import type { LoggedKeysView } from "./denial-wire.ts";
 import type { RollbackProgress } from "../control/history-calls.ts";
-import type { DenialRun, RequestsPoint, Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
+import type {
+  DenialRun,
+  FirstCounts,
+  RequestsPoint,
+  Statistics,
+  StatisticsPoint,
+  TopQuery,
+} from "../control/statistics-calls.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
 import type { PolicyMode } from "../policy/runtime-rules.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
@@ -206,6 +213,16 @@ export interface StatisticsView extends Pick<Statistics, "stepMs"> {
   /** Requests of all policies by step. A step without a point has none. */
   readonly requests: readonly RequestsPointView[];
   readonly denialRuns: readonly DenialRunView[];
+  /** Absent while the control plane is of an earlier version. */
+  readonly firstCounts?: readonly FirstCountsView[];
+  /** Only with `top` in the query. Null when no policy has denied anything. */
+  readonly top?: TopKeyList | null;
+}
+
+/** The first minutes, or hours, in which a policy has counts. `policy` is null for the requests of all policies. */
+export interface FirstCountsView extends Pick<FirstCounts, "policy"> {
+  readonly at: string;
+  readonly deniedAt: string | null;
 }
 
 export interface RequestsPointView extends Omit<RequestsPoint, "atMs"> {

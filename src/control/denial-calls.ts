@@ -38,6 +38,8 @@ interface DenialFacts {
 export interface DenialEntry extends DenialFacts {
   readonly agoMs: number;
   readonly lastAgoMs: number;
+  /** The minute in which the isolate counted these denials. Absent in batches of earlier versions. */
+  readonly countedInMs?: number;
   /** The plain key, sealed. An isolate sends it at most once an hour for each key, and never when `REVEAL` is off. */
   readonly sealed?: string;
 }

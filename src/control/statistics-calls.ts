@@ -1,11 +1,38 @@
 /** Queries of counts, frequent keys and sampled traffic, and what the control plane object answers. */
-import type { PolicyCounts } from "./protocol.ts";
+import type { DeniedKeys, DeniedKeysQuery } from "./denial-calls.ts";
+import type { PolicyCounts, TopKey } from "./protocol.ts";
 
 export interface StatisticsQuery {
   readonly fromMs: number;
   readonly toMs: number;
   readonly stepMs: number;
   readonly policy?: string;
+  /** Also the keys that a policy denied most in the period of the answer. Default: none. */
+  readonly top?: StatisticsTopQuery;
+}
+
+export interface StatisticsTopQuery extends Pick<DeniedKeysQuery, "limit" | "steps"> {
+  /** Default: the policy that denied most, or else the one whose dry run would have. */
+  readonly policy?: string;
+}
+
+/** The most denied keys of one policy, from the same counts as the rest of the answer. */
+export interface StatisticsTop {
+  readonly policy: string;
+  /** The start of the first hour that `keys` counts. */
+  readonly fromMs: number;
+  readonly keys: readonly TopKey[];
+  /** The logged denials of exactly the period of the answer. */
+  readonly period: DeniedKeys;
+}
+
+/** The first minutes within a period, or its first hours, in which a policy has counts. */
+export interface FirstCounts {
+  /** Null for the requests of all policies. */
+  readonly policy: string | null;
+  readonly atMs: number;
+  /** Null when nothing was denied. */
+  readonly deniedAtMs: number | null;
 }
 
 /** Counts of one policy within one step. */
@@ -45,6 +72,10 @@ export interface Statistics {
   readonly requests?: readonly RequestsPoint[];
   /** The latest run of each policy that has denied in the last 24 hours. Absent in answers of earlier versions. */
   readonly denialRuns?: readonly DenialRun[];
+  /** Absent in answers of earlier versions. */
+  readonly firstCounts?: readonly FirstCounts[];
+  /** Only when it is queried. Null when no policy has denied anything. */
+  readonly top?: StatisticsTop | null;
 }
 
 export interface TopQuery {
@@ -54,6 +85,13 @@ export interface TopQuery {
   /** The start of a whole hour. Default: all hours that are kept. */
   readonly fromMs?: number;
 }
+
+const hourMs = 3_600_000;
+const hourOf = (atMs: number): number => Math.floor(atMs / hourMs) * hourMs;
+
+/** The first hour of lists from an instant on. They are kept by the hour: the current one and the 23 before it. */
+export const firstTopHour = (fromMs: number, nowMs: number): number =>
+  Math.max(hourOf(nowMs) - 23 * hourMs, hourOf(fromMs));
 
 /** Sampled traffic of one policy, from `fromMs` (inclusive) to `toMs` (exclusive). */
 export interface SamplesQuery {

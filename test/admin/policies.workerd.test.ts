@@ -152,6 +152,38 @@ describe("statistics", () => {
     expect(await call("GET", "/stats?policy=unknown")).toMatchObject({ status: 404 });
   });
 
+  it("statistics have the most denied keys of their period and the first counts, unless the control plane is of an earlier version", async () => {
+    const { call, policy } = admin({}, objectWith(methods));
+    const counted = { fromMs: 0, toMs: 60_000, stepMs: 60_000, points: [], originFailures: [] };
+    statistics.mockResolvedValueOnce(counted);
+    const earlier = await call("GET", "/stats?top=3");
+    expect(earlier).toMatchObject({ status: 200 });
+    expect(earlier.body).not.toHaveProperty("top");
+    expect(statistics.mock.lastCall?.[0]).toMatchObject({ top: { limit: 3, steps: 30 } });
+    statistics.mockResolvedValueOnce({
+      ...counted,
+      firstCounts: [{ policy: null, atMs: 0, deniedAtMs: null }],
+      top: {
+        policy: "removed",
+        fromMs: 0,
+        keys: [{ key, count: 9, error: 1, sealed: "sealed" }],
+        period: { denials: 7, isComplete: true, keys: [{ key, count: 5, steps: Array.from({ length: 30 }).fill(0) }] },
+      },
+    });
+    const { body } = await call("GET", "/stats?top=3&topPolicy=removed");
+    expect(statistics.mock.lastCall?.[0]).toMatchObject({ top: { policy: "removed" } });
+    expect(body.firstCounts).toEqual([{ policy: null, at: "1970-01-01T00:00:00.000Z", deniedAt: null }]);
+    expect(body.top).toMatchObject({
+      policy: "removed",
+      by: "denied",
+      period: { from: body.from, to: body.to, denials: 7, keys: [{ id: key, count: 5 }] },
+    });
+    expect(body.top.keys).toEqual([{ id: key, count: 9, error: 1 }]);
+    statistics.mockResolvedValueOnce({ ...counted, top: null });
+    expect((await call("GET", `/stats?top=1&policy=${policy}`)).body.top).toBeNull();
+    expect(fieldsOf(await call("GET", "/stats?top=0"))).toEqual(["top"]);
+  });
+
   it("top keys are counted from a whole hour on, at most 24 hours ago", async () => {
     const { call, policy } = admin({}, objectWith(methods));
     const hourMs = 3_600_000;

@@ -50,6 +50,8 @@ const idleRequests = 20;
 const staleIntervalMs = 1_000;
 
 const deadlineMs = 5_000;
+/** The longest time that a read of the statistics waits for the counts of its isolate. */
+const longestReportMs = 200;
 const firstRetryMs = 1_000;
 const mostAlerts = 64;
 const hashLength = 16;
@@ -102,7 +104,22 @@ export class ControlClient {
     const nowMs = this.#options.clock.now();
     this.#requests++;
     this.#options.statistics.startMinute(nowMs);
-    if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
+    if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) void this.#beat(nowMs, waitUntil);
+  }
+
+  /**
+   * Counts a request that reads the statistics. Its beat is due every second, and the read waits for it, so that even
+   * the first read has all counts of this isolate.
+   */
+  async report(waitUntil: WaitUntil): Promise<void> {
+    const { clock, statistics } = this.#options;
+    const nowMs = clock.now();
+    this.#requests++;
+    statistics.startMinute(nowMs);
+    this.#isWatched = true;
+    if (!this.#isDue(nowMs) || !this.#mayBeat(nowMs)) return;
+    // A late beat goes on, and the next read has its counts.
+    await withDeadline(clock, this.#beat(nowMs, waitUntil), longestReportMs).catch(() => {});
   }
 
   /**
@@ -120,7 +137,7 @@ export class ControlClient {
     const nowMs = this.#options.clock.now();
     if (isWithin(staleIntervalMs, this.#staleBeatAtMs, nowMs) || !this.#mayBeat(nowMs)) return;
     this.#staleBeatAtMs = nowMs;
-    this.#beat(nowMs, waitUntil);
+    void this.#beat(nowMs, waitUntil);
   }
 
   /** Identifies `KEY_SECRET` in rules and beats, without revealing it. */
@@ -145,11 +162,13 @@ export class ControlClient {
     return !isWithin(this.#retryAfterMs, this.#failedAtMs, nowMs);
   }
 
-  #beat(nowMs: number, waitUntil: WaitUntil): void {
+  #beat(nowMs: number, waitUntil: WaitUntil): Promise<void> {
     const flight = { number: ++this.#beats, sentAtMs: nowMs };
     this.#flight = flight;
     this.#requests = 0;
-    waitUntil(this.#send(flight));
+    const sent = this.#send(flight);
+    waitUntil(sent);
+    return sent;
   }
 
   async #send(flight: Flight): Promise<void> {

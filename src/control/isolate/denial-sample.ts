@@ -11,7 +11,7 @@ import { isTooLong } from "./key-sealer.ts";
 
 /** The most entries of a batch, which then has at most about 15 KB. */
 const mostEntries = 48;
-/** The most entries of one key, policy and reason in a batch. Further denials are counted in the last of them. */
+/** The most entries of one key, policy, reason and minute in a batch. Further denials are counted in the last of them. */
 const mostOfOneKey = 2;
 
 export interface DecidedKey {
@@ -34,7 +34,7 @@ export interface DecidedDenial {
 /** A denial, described after it is known that it gets an entry. */
 export type DescribedDenial = Omit<
   DenialEntry,
-  "instance" | "policy" | "key" | "count" | "agoMs" | "lastAgoMs" | "sealed"
+  "instance" | "policy" | "key" | "count" | "agoMs" | "lastAgoMs" | "countedInMs" | "sealed"
 >;
 
 const loggedLimits = (decision: Decision | null): LoggedLimit[] =>
@@ -63,9 +63,18 @@ interface NotedDenial extends DescribedDenial {
   readonly instance: string;
   readonly group: string;
   readonly plain: PlainKey | null;
+  readonly countedInMs: number;
   readonly atMs: number;
   lastAtMs: number;
   count: number;
+}
+
+interface DenialGroup {
+  readonly policy: string;
+  readonly key: string | null;
+  readonly reason: string;
+  /** The minute in which the statistics count the denial. An entry is of one minute, as counts are. */
+  readonly countedInMs: number;
 }
 
 type SentEntry = DenialEntry & { sealed?: string };
@@ -89,12 +98,12 @@ export class DenialSample {
    * @returns the instance of the entry, also when there is no room for it
    */
   note(
-    { policy, key, reason }: { readonly policy: string; readonly key: string | null; readonly reason: string },
+    { policy, key, reason, countedInMs }: DenialGroup,
     nowMs: number,
     instance: string | null,
     describe: () => DescribedDenial & { readonly plain: PlainKey | null },
   ): string {
-    const group = `${policy} ${key ?? ""} ${reason}`;
+    const group = `${countedInMs} ${policy} ${key ?? ""} ${reason}`;
     const known = this.#groups.get(group) ?? [];
     const same =
       known.find((entry) => entry.instance === instance) ?? (known.length < mostOfOneKey ? null : known.at(-1));
@@ -108,7 +117,8 @@ export class DenialSample {
       this.#lose(policy, 1);
       return own;
     }
-    const entry = { policy, key, instance: own, group, atMs: nowMs, lastAtMs: nowMs, count: 1, ...describe() };
+    const times = { countedInMs, atMs: nowMs, lastAtMs: nowMs };
+    const entry = { policy, key, instance: own, group, ...times, count: 1, ...describe() };
     this.#entries.push(entry);
     this.#groups.set(group, [...known, entry]);
     this.#ofPolicy.set(policy, (this.#ofPolicy.get(policy) ?? 0) + 1);

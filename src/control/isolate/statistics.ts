@@ -137,8 +137,10 @@ export class IsolateStatistics {
    */
   logDenial(denial: DecidedDenial, instance: string | null): string | null {
     const { policy, key, reason } = denial;
-    const group = { policy, key: key?.partitionKey ?? null, reason };
-    const noted = this.#denials?.note(group, this.#now(), instance, () =>
+    const nowMs = this.#now();
+    const countedInMs = this.#countedInMs ?? Math.floor(nowMs / minuteMs) * minuteMs;
+    const group = { policy, key: key?.partitionKey ?? null, reason, countedInMs };
+    const noted = this.#denials?.note(group, nowMs, instance, () =>
       describedDenial(this.#sealer === null ? { ...denial, plain: null } : denial, this.#colo),
     );
     return noted ?? null;

@@ -26,7 +26,8 @@ import {
   oldestFirst,
   rowOf,
 } from "./denial-entries.ts";
-import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
+import { CountedChunks, countedIn, deniedKeysOf } from "./denied-keys.ts";
+import { dayMs, floorTo, hourMs, minuteMs, withinMinute } from "./statistics-rows.ts";
 import { isNumber, numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
 
 /** The most entries of a policy in the open state, about 80 KB, and of all policies together. */
@@ -88,6 +89,7 @@ export class StoredDenials {
   #nextDropped: readonly DroppedDenials[];
   #nextSeq: number;
   #sinceMs: number | null;
+  readonly #counted = new CountedChunks();
 
   /**
    * @param state the last `toJSON` that was stored
@@ -121,16 +123,23 @@ export class StoredDenials {
     return this.#open.length === 0 && this.#closed.length === 0;
   }
 
-  /** @param closedAtMs the end of the batch */
-  add({ entries, lost }: DenialBatch = { entries: [], lost: {} }, closedAtMs: number): void {
+  /**
+   * @param closedAtMs the end of the batch
+   * @param openMinute the minute in which the statistics count an entry; null when it is not known
+   */
+  add(
+    { entries, lost }: DenialBatch = { entries: [], lost: {} },
+    closedAtMs: number,
+    openMinute: (countedInMs: number | undefined) => number | null = () => null,
+  ): void {
     if (this.#most === null) return;
     for (const [policy, added] of Map.groupBy(entries, (entry) => entry.policy)) {
-      const stored = added.map(({ agoMs, lastAgoMs, sealed: _sealed, ...facts }): StoredDenial => ({
-        ...facts,
-        seq: this.#nextSeq++,
-        atMs: closedAtMs - agoMs,
-        lastAtMs: closedAtMs - lastAgoMs,
-      }));
+      const stored = added.map(({ agoMs, lastAgoMs, countedInMs, sealed: _sealed, ...facts }): StoredDenial => {
+        const minuteAtMs = openMinute(countedInMs);
+        const atMs = withinMinute(minuteAtMs, closedAtMs - agoMs);
+        const lastAtMs = withinMinute(minuteAtMs, closedAtMs - lastAgoMs);
+        return { ...facts, seq: this.#nextSeq++, atMs, lastAtMs };
+      });
       // Isolates may have logged denials before this object first ran.
       this.#sinceMs = Math.min(this.#sinceMs ?? closedAtMs, ...stored.map(({ atMs }) => atMs));
       const [known] = this.#take((chunk) => chunk.policy === policy);
@@ -187,6 +196,7 @@ export class StoredDenials {
       if (entries <= Math.max(mostInChunk, (this.#most ?? 0) - mostInChunk)) break;
       entries -= chunk.entries;
       this.#sql.exec("DELETE FROM denials WHERE id = ?", chunk.id);
+      this.#counted.forget(chunk.id);
       this.#nextDropped = withDropped(this.#nextDropped, policy, chunk.denials, [chunk.fromMs, chunk.toMs]);
     }
   }
@@ -298,29 +308,18 @@ export class StoredDenials {
     return this.#sinceMs;
   }
 
-  /**
-   * An entry counts at the time of its last denial: it has at most those of one batch. `isComplete` leaves out whether
-   * there were denials before `sinceMs`.
-   */
-  keys({ limit, steps, ...query }: DeniedKeysQuery, nowMs: number): DeniedKeys {
-    const { fromMs, toMs } = query;
-    const { items } = this.read({ ...query, limit: Number.MAX_SAFE_INTEGER }, nowMs);
-    const counted = new Map<string, { count: number; steps: number[] }>();
-    let denials = 0;
-    for (const { key, count, outcome, lastAtMs } of items) {
-      if (outcome === "fallback-closed" || lastAtMs >= toMs) continue;
-      denials += count;
-      if (key === null) continue;
-      const own = counted.get(key) ?? { count: 0, steps: Array.from<number>({ length: steps }).fill(0) };
-      const step = Math.floor((steps * (lastAtMs - fromMs)) / (toMs - fromMs));
-      own.count += count;
-      own.steps[step] = (own.steps[step] ?? 0) + count;
-      counted.set(key, own);
-    }
-    const keys = [...counted].map(([key, own]) => ({ key, ...own })).toSorted((one, other) => other.count - one.count);
-    const isDropped = this.#dropped.some(([of, , , lastAtMs]) => of === query.policy && lastAtMs >= fromMs);
+  /** `isComplete` leaves out whether there were denials before `sinceMs`. */
+  keys(query: DeniedKeysQuery, nowMs: number): DeniedKeys {
+    const { policy, fromMs, toMs } = query;
+    const open = [...this.#closed, ...this.#open].filter((chunk) => chunk.policy === policy);
+    const stored = this.#chunks(policy, Math.max(fromMs, nowMs - dayMs), toMs);
+    const counted = [
+      ...this.#counted.of(policy, stored, (chunk) => this.#entries(chunk, query)),
+      ...open.flatMap(({ entries }) => countedIn(entries)),
+    ];
+    const isDropped = this.#dropped.some(([of, , , lastAtMs]) => of === policy && lastAtMs >= fromMs);
     const isComplete = this.#most !== null && !isDropped && fromMs > nowMs - dayMs;
-    return { denials, isComplete, keys: keys.slice(0, limit) };
+    return { ...deniedKeysOf(counted, query), isComplete };
   }
 
   /** The chunks of a period. */
@@ -353,6 +352,7 @@ export class StoredDenials {
   /** Deletes what is older than a day, and chunks of a clock that was set back by more than a day since. */
   deleteOld(nowMs: number): void {
     this.#sql.exec("DELETE FROM denials WHERE to_ms <= ? OR from_ms > ?", nowMs - dayMs, nowMs + dayMs);
+    this.#counted.forget();
     this.#dropped = this.#dropped.filter(([, atMs]) => Math.abs(nowMs - atMs - hourMs) < dayMs);
   }
 

@@ -6,7 +6,7 @@
 import { type Sql, isNumber, numberIn, numberOf, numbersIn, parsedRecord, recordIn, rowsIn } from "./storage.ts";
 import { isRecord } from "../../validation/json.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
-import type { RequestsPoint, Statistics, StatisticsQuery } from "../statistics-calls.ts";
+import type { FirstCounts, RequestsPoint, Statistics, StatisticsQuery } from "../statistics-calls.ts";
 
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
@@ -267,6 +267,40 @@ function summedBySteps(rows: readonly (readonly [atMs: number, tally: Tally])[],
     steps.set(atMs, step);
   }
   return [...steps].toSorted(([one], [other]) => one - other);
+}
+
+/** Clocks differ, and a batch takes time to arrive: the time of a denial within the minute of its counts, if that is known. */
+export const withinMinute = (minuteAtMs: number | null, atMs: number): number =>
+  minuteAtMs === null ? atMs : Math.min(Math.max(atMs, minuteAtMs), minuteAtMs + minuteMs - 1);
+
+/** When each policy, and requests of all policies, were first counted and first denied. */
+export function firstCountsOf(rows: Parameters<typeof summedBySteps>[0]): readonly FirstCounts[] {
+  const firsts = new Map<string | null, FirstCounts>();
+  const note = (policy: string | null, atMs: number, hasDenials: boolean): void => {
+    const known = firsts.get(policy);
+    const deniedAtMs = known?.deniedAtMs ?? (hasDenials ? atMs : null);
+    firsts.set(policy, { policy, atMs: known?.atMs ?? atMs, deniedAtMs });
+  };
+  for (const [atMs, tally] of rows.toSorted(([one], [other]) => one - other)) {
+    if (tally.requests > 0) note(null, atMs, tally.deniedRequests > 0);
+    for (const policy of tally.policies) {
+      if ((firsts.get(policy)?.deniedAtMs ?? null) !== null) continue;
+      const counts = tally.of(policy);
+      if (decisionsIn(counts) > 0) note(policy, atMs, denialsIn(counts) > 0);
+    }
+  }
+  return [...firsts.values()];
+}
+
+/** The policy that denied most; without denials, the one whose dry run would have. Null when there is none. */
+export function mostDenying(points: Statistics["points"]): string | null {
+  const most = (countOf: (point: Counts) => number): string | null => {
+    const sums = new Map<string, number>();
+    for (const point of points) sums.set(point.policy, (sums.get(point.policy) ?? 0) + countOf(point));
+    const [first] = [...sums].toSorted(([, one], [, other]) => other - one);
+    return first === undefined || first[1] === 0 ? null : first[0];
+  };
+  return most(denialsIn) ?? most(({ outcomes }) => outcomes["dry-run-denied"] ?? 0);
 }
 
 /** The points of one policy or of all. */

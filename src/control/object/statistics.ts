@@ -11,12 +11,15 @@
 import { errorText, report } from "../../observability/events.ts";
 import type { DeniedKeys, DeniedKeysQuery, DenialsQuery, LoggedDenials } from "../denial-calls.ts";
 import type { BeatCall, TopKey } from "../protocol.ts";
-import type {
-  SampleIndex,
-  SamplesQuery,
-  Statistics as StatisticsAnswer,
-  StatisticsQuery,
-  TopQuery,
+import {
+  firstTopHour,
+  type SampleIndex,
+  type SamplesQuery,
+  type Statistics as StatisticsAnswer,
+  type StatisticsQuery,
+  type StatisticsTop,
+  type StatisticsTopQuery,
+  type TopQuery,
 } from "../statistics-calls.ts";
 import { DenialRuns, type DenialRunsState } from "./denial-runs.ts";
 import { type DenialsState, StoredDenials } from "./denials.ts";
@@ -30,10 +33,12 @@ import {
   type TallySource,
   dayMs,
   denialsIn,
+  firstCountsOf,
   floorTo,
   hourMs,
   limitedIn,
   minuteMs,
+  mostDenying,
   pointsOf,
   stepsOf,
 } from "./statistics-rows.ts";
@@ -143,7 +148,7 @@ export class StatisticsStore implements Task {
       this.#denialRuns.add(batch, Math.min(closedAtMs, minuteAtMs + minuteMs - 1));
       this.#top.add(batch.policies, nowMs);
       this.#samples.add(batch.samples, nowMs);
-      this.#denials.add(batch.denials, closedAtMs);
+      this.#denials.add(batch.denials, closedAtMs, (countedInMs) => openMinute(countedInMs, nowMs));
       for (const { policy, key, sealed } of batch.denials?.entries ?? []) {
         if (key !== null) this.#top.addSealed(policy, key, sealed, nowMs);
       }
@@ -195,13 +200,29 @@ export class StatisticsStore implements Task {
       ...this.#rows.read("minutes", rolledUpToMs, toMs),
       ...open,
     ];
+    const counted = pointsOf(rows, stepMs, query.policy);
     return {
       fromMs,
       toMs,
       stepMs,
-      ...pointsOf(rows, stepMs, query.policy),
+      ...counted,
       denialRuns: this.#denialRuns.latest(nowMs),
+      firstCounts: firstCountsOf(rows),
+      ...(query.top !== undefined && { top: this.#topWithin(query.top, counted.points, { fromMs, toMs }, nowMs) }),
     };
+  }
+
+  #topWithin(
+    { policy: chosen, limit, steps }: StatisticsTopQuery,
+    points: StatisticsAnswer["points"],
+    span: Pick<StatisticsAnswer, "fromMs" | "toMs">,
+    nowMs: number,
+  ): StatisticsTop | null {
+    const policy = chosen ?? mostDenying(points);
+    if (policy === null) return null;
+    const fromMs = firstTopHour(span.fromMs, nowMs);
+    const keys = this.top({ policy, by: "denied", limit, fromMs }, nowMs);
+    return { policy, fromMs, keys, period: this.deniedKeys({ policy, limit, steps, ...span }, nowMs) };
   }
 
   top(query: TopQuery, nowMs: number): readonly TopKey[] {
@@ -343,9 +364,7 @@ export class StatisticsStore implements Task {
    */
   #minuteAtMs(countedInMs: number | undefined, closedAtMs: number, nowMs: number): number {
     const currentMs = floorTo(minuteMs, nowMs);
-    const candidates = [isNumber(countedInMs) ? countedInMs : Number.NaN, closedAtMs];
-    const open = candidates.map((atMs) => floorTo(minuteMs, atMs)).find((atMs) => isOpenAt(atMs, nowMs));
-    return open ?? currentMs;
+    return openMinute(countedInMs, nowMs) ?? openMinute(closedAtMs, nowMs) ?? currentMs;
   }
 
   #minute(atMs: number): Tally {
@@ -364,5 +383,8 @@ export class StatisticsStore implements Task {
   }
 }
 
-const isOpenAt = (minuteAtMs: number, nowMs: number): boolean =>
-  minuteAtMs <= nowMs && nowMs - minuteAtMs < minuteMs + lateMs;
+/** The minute of an instant; null if it is in the future, or no longer open. */
+function openMinute(atMs: number | undefined, nowMs: number): number | null {
+  const minuteAtMs = floorTo(minuteMs, isNumber(atMs) ? atMs : Number.NaN);
+  return minuteAtMs <= nowMs && nowMs - minuteAtMs < minuteMs + lateMs ? minuteAtMs : null;
+}

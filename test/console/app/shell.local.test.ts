@@ -169,7 +169,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
   it("when the connection or the Worker fails, the page says so, keeps what it shows, and recovers automatically", async () => {
     const page = await site.open("policies", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
     await shown(page, "Policies");
-    const banner = page.getByRole("status").filter({ hasText: "No connection" });
+    const banner = page.getByRole("status").filter({ hasText: "No answer from" });
     await page.context().setOffline(true);
     await banner.waitFor();
     expect(await axeViolations(page)).toEqual([]);

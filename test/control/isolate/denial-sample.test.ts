@@ -21,7 +21,12 @@ function note(
   key: string,
   { policy = "api", reason = "limit", atMs = 0, instance = null }: Partial<NotedDenial> = {},
 ): string {
-  return sample.note({ policy, key, reason }, atMs, instance, () => ({ ...described, reason, plain: null }));
+  const countedInMs = atMs - (atMs % 60_000);
+  return sample.note({ policy, key, reason, countedInMs }, atMs, instance, () => ({
+    ...described,
+    reason,
+    plain: null,
+  }));
 }
 
 interface NotedDenial {
@@ -32,6 +37,17 @@ interface NotedDenial {
 }
 
 const entriesOf = (sample: DenialSample, nowMs = 0) => sample.drain(nowMs)?.batch.entries ?? [];
+
+it("denials of two minutes have different entries, so that each minute has as many as the statistics count", () => {
+  const sample = new DenialSample();
+  for (const atMs of [59_000, 59_500, 59_999, 60_000]) note(sample, "key", { atMs });
+  const counts = entriesOf(sample, 61_000).map(({ countedInMs, count }) => [countedInMs, count]);
+  expect(counts).toEqual([
+    [0, 1],
+    [0, 2],
+    [60_000, 1],
+  ]);
+});
 
 describe("the instances of denials", () => {
   it("an instance is a UUID of version 8, and different denials of one isolate have different instances", () => {

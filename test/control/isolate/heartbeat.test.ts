@@ -72,6 +72,29 @@ describe("when a beat is due", () => {
     expect(times).toEqual([1_000]);
   });
 
+  it("a read of the statistics waits for the counts of its isolate, but at most 200 ms, and at most once a second", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    network.before = () => new Promise(() => undefined);
+    let isRead = false;
+    const read = async (): Promise<void> => {
+      isRead = false;
+      await isolate.client.report(isolate.waitUntil);
+      isRead = true;
+    };
+    await network.pass(999);
+    await read();
+    expect([isRead, network.beats]).toEqual([true, 1]);
+    await network.pass(1);
+    const reading = read();
+    await network.pass(199);
+    expect([isRead, network.beats]).toEqual([false, 1]);
+    await network.pass(101);
+    await reading;
+    expect(isRead).toBe(true);
+  });
+
   it("an isolate without requests sends no beats, even if its rules are old", async () => {
     const network = new Network();
     await network.make(off);

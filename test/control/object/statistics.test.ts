@@ -255,6 +255,7 @@ describe("queries", () => {
       originFailures: [],
       requests: [],
       denialRuns: [],
+      firstCounts: [],
     });
   });
 

@@ -1,10 +1,13 @@
 /** Calls the admin API with the credentials of this tab. */
 import { signal } from "@preact/signals";
-import { followClock } from "../clock.ts";
+import { followClock, now } from "../clock.ts";
 import type { ProblemDetails } from "../../../admin/wire.ts";
 
 /** Whether the last call reached the Worker. */
 export const isConnected = signal(true);
+
+/** When the last answer arrived; null before the first. */
+export const answeredAtMs = signal<number | null>(null);
 
 /** The bearer token of this tab; null with Cloudflare Access, and before sign-in. */
 export const token = signal<string | null>(null);
@@ -41,9 +44,14 @@ interface CallOptions {
   /** Makes a repeated call harmless: the second one returns the answer of the first. */
   readonly idempotencyKey?: string;
   readonly signal?: AbortSignal | undefined;
+  /** Without an answer until then, the connection counts as lost. Default: the browser's. */
+  readonly deadlineMs?: number;
   /** A token for this call only, in place of the token of the tab. */
   readonly checkedToken?: string | undefined;
 }
+
+/** Longer than the Worker waits for any object. */
+const deadlineMs = 8_000;
 
 /**
  * @param path below `/api/`, with its query
@@ -55,7 +63,7 @@ export async function call<Value>(
   path: string,
   options: CallOptions = {},
 ): Promise<Value> {
-  const { response, text } = await send(method, path, options);
+  const { response, text } = await send(method, path, method === "GET" ? { deadlineMs, ...options } : options);
   followClock(response.headers.get("Date"));
   if (!response.ok) {
     const problem = problemIn(response, text);
@@ -83,7 +91,7 @@ export async function readText(path: string): Promise<string> {
 async function send(
   method: string,
   path: string,
-  { body, ifMatch, idempotencyKey, signal: abort, checkedToken }: CallOptions,
+  { body, ifMatch, idempotencyKey, signal: abort, checkedToken, deadlineMs: dueMs }: CallOptions,
 ): Promise<{ readonly response: Response; readonly text: string }> {
   const headers = new Headers();
   const bearer = checkedToken ?? token.value;
@@ -98,10 +106,13 @@ async function send(
       cache: "no-store",
       redirect: "manual",
       body: body === undefined ? null : JSON.stringify(body),
-      signal: abort ?? null,
+      signal: AbortSignal.any(
+        [abort, dueMs && AbortSignal.timeout(dueMs)].filter((each) => each instanceof AbortSignal),
+      ),
     });
     const text = await response.text();
     isConnected.value = true;
+    answeredAtMs.value = now();
     return { response, text };
   } catch (error) {
     if (abort?.aborted === true) throw error;

@@ -1,20 +1,26 @@
 /** Reads for a component while it is shown, repeatedly or once, and keeps the last value when a read fails. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { ConnectionLost, errorOf, refusal } from "./client.ts";
+import { now } from "../clock.ts";
+import { answeredAtMs, ConnectionLost, errorOf, isConnected, refusal } from "./client.ts";
 
 const longestPauseMs = 10_000;
 
 const running = signal<readonly Polling<unknown>[]>([]);
 
+const failing = computed(() =>
+  running.value.find(({ value, problem }) => value.value !== null && problem.value !== null),
+);
+
 /**
  * The reason why the page still shows an old value. Null while all values are current, and while the connection is
  * lost.
  */
-export const staleness = computed(
-  () =>
-    running.value.filter(({ value }) => value.value !== null).find(({ problem }) => problem.value !== null)?.problem
-      .value ?? null,
+export const staleness = computed(() => failing.value?.problem.value ?? null);
+
+/** The time of the values that the page shows although reading again failed; null while all values are current. */
+export const staleSinceMs = computed(() =>
+  isConnected.value ? (failing.value?.readAtMs ?? null) : (answeredAtMs.peek() ?? now()),
 );
 
 /**
@@ -40,6 +46,8 @@ export class Polling<Value> {
   readonly value = signal<Value | null>(null);
   /** Why the last read was refused; null after a success, and while the connection is lost. */
   readonly problem = signal<Error | null>(null);
+  /** When the value was read. */
+  readAtMs = 0;
   readonly #readValue: (abort: AbortSignal) => Promise<Value>;
   readonly #pauseMs: number;
   #abort = new AbortController();
@@ -84,6 +92,7 @@ export class Polling<Value> {
       const value = await this.#readValue(abort);
       if (abort.aborted) return;
       this.#failures = 0;
+      this.readAtMs = now();
       this.value.value = value;
       this.problem.value = null;
     } catch (error) {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ExplainedLimit, Explanation, RuleView, RulePage } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
-import { usePolled } from "../api/poll.ts";
+import { staleSinceMs, usePolled } from "../api/poll.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { type Opened, OpenedDialog } from "./dialogs.tsx";
 import { KeyRequests } from "./history.tsx";
@@ -14,7 +14,7 @@ import { may } from "../shell/session.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { changedAt, ruleText } from "../parts/rule-text.ts";
 import { type Column, Table } from "../parts/table.tsx";
-import { instantText, limitText, numberText, waitText } from "../parts/text.ts";
+import { instantText, limitText, numberText, timeText, waitText } from "../parts/text.ts";
 import { showProblem, useOwnChangesInView } from "../shell/toasts.tsx";
 
 const explanationPauseMs = 2_000;
@@ -160,18 +160,38 @@ const changesColumn = (onOpen: RulesProps["onOpen"]): Column<RuleView> => ({
   ),
 });
 
+/** While the explanation cannot be read again, an older one must not say that the key has room. */
+function Outcome({ allowed, lines }: Explanation) {
+  const sinceMs = staleSinceMs.value;
+  if (sinceMs !== null) {
+    return (
+      <>
+        <p class="outcome">
+          <strong class="warning">The state of the key is not known since {timeText(sinceMs)}.</strong>
+        </p>
+        <p class="dim">Reading it again failed. The page tries again by itself.</p>
+      </>
+    );
+  }
+  return (
+    <>
+      <p class="outcome">
+        <strong class={allowed ? "allowed" : "denied"}>{lines.outcome}</strong> {lines.usage}
+      </p>
+      <p class="hidden" role="status">
+        {allowed ? "The next request is allowed" : "The next request is denied"}
+      </p>
+      <p class="dim">{lines.nextChange}</p>
+    </>
+  );
+}
+
 function ExplanationCard(state: KnownProps) {
-  const { allowed, lines, limits, steps, text } = state.explanation;
+  const { lines, limits, steps, text } = state.explanation;
   return (
     <section class="card explanation" aria-label="Explanation">
       <div class="state">
-        <p class="outcome">
-          <strong class={allowed ? "allowed" : "denied"}>{lines.outcome}</strong> {lines.usage}
-        </p>
-        <p class="hidden" role="status">
-          {allowed ? "The next request is allowed" : "The next request is denied"}
-        </p>
-        <p class="dim">{lines.nextChange}</p>
+        <Outcome {...state.explanation} />
         <Unknown {...state} />
         {lines.open.length > 0 && (
           <ul>

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { PolicyView, TopKeyList } from "../../../admin/wire.ts";
 import { now } from "../clock.ts";
 import { keyName } from "../keys/known-keys.ts";
-import { countOf, numberText, percentText } from "../parts/text.ts";
+import { countOf, numberText, percentText, shortInstantText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { type HeadlineFacts, mostDeniedKey, shownKey, wordsOf } from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
@@ -14,29 +14,28 @@ interface HeadlineProps {
   readonly facts: HeadlineFacts | null;
   readonly policy: string | null;
   readonly policies: readonly PolicyView[];
-  /** Null before they are read. */
-  readonly top: TopKeyList | null;
   /** The address of the denials of the span. */
   readonly denialsHref: string;
 }
 
-export function Headline({ spanTraffic, facts, policy, policies, top, denialsHref }: HeadlineProps) {
+export function Headline({ spanTraffic, facts, policy, policies, denialsHref }: HeadlineProps) {
   if (spanTraffic === null || facts === null) return <Frame>Loading.</Frame>;
-  const { traffic, span } = spanTraffic;
+  const { traffic, span, top } = spanTraffic;
   const unknownUntilMs = policy === null ? traffic.unknownUntilMs : null;
-  const words = wordsOf({ ...traffic, unknownUntilMs }, span.words, now());
-  const { denying, dryRun } = facts;
+  const { denying, denyingSinceMs, dryRun, firstAtMs } = facts;
+  const words = wordsOf({ ...traffic, unknownUntilMs }, span, firstAtMs, now());
+  const since = denyingSinceMs === null ? "" : ` since ${shortInstantText(denyingSinceMs, now())}`;
   return (
     <Frame dryRun={dryRun}>
       <Requests facts={facts} words={words} policy={policy} href={denialsHref} />
       {denying !== null && policy === null && (
         <>
           {" "}
-          <PolicyName name={denying.policy} /> denied the largest number: {numberText(denying.count)}, which is{" "}
+          <PolicyName name={denying.policy} /> denied the largest number{since}: {numberText(denying.count)}, which is{" "}
           <b>{percentText(denying.count, denying.decisions)}</b> of its requests.
         </>
       )}
-      {denying !== null && <MostDenied policy={denying.policy} policies={policies} top={top} />}
+      {denying !== null && <MostDenied denying={denying} policies={policies} top={top} />}
     </Frame>
   );
 }
@@ -90,15 +89,16 @@ function Requests({ facts: { requests }, words, policy, href }: RequestsProps) {
 }
 
 interface MostDeniedProps {
-  readonly policy: string;
+  readonly denying: NonNullable<HeadlineFacts["denying"]>;
   readonly policies: readonly PolicyView[];
   readonly top: TopKeyList | null;
 }
 
 /** The list may belong to another policy while that of this one is read. */
-function MostDenied({ policy, policies, top }: MostDeniedProps) {
+function MostDenied({ denying, policies, top }: MostDeniedProps) {
+  const { policy } = denying;
   const own = policies.find(({ name }) => name === policy);
-  const most = mostDeniedKey(top, policy);
+  const most = mostDeniedKey(top, denying);
   if (most === null || own === undefined) return null;
   return (
     <>

@@ -1,13 +1,15 @@
 /**
  * The traffic of the last five minutes per second. The statistics have counts of whole minutes, but isolates report every second
  * while somebody reads them, so the difference of two reads is the traffic between them. The time before the first read has the
- * mean rate of each minute, and the time of failed reads has no rate.
+ * mean rate of each minute, and the time of failed reads has no rate. The totals are those of the last answer, which begins
+ * with a whole minute, so that they agree with its list of keys.
  */
-import type { StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
+import type { StatisticsView, StatisticsPointView, TopKeyList } from "../../../admin/wire.ts";
 import {
   addTally,
   type CountedTraffic,
   countedPoints,
+  firstsOf,
   lines,
   newPolicyTraffic,
   newTally,
@@ -51,7 +53,6 @@ interface Sample {
   readonly seconds: number;
   /** The decisions by policy. */
   readonly added: Map<string, Tally>;
-  readonly originFailures: number;
   /** Whether reads failed during this time, so that its rate is unknown. */
   readonly isLost: boolean;
 }
@@ -63,13 +64,11 @@ export class LiveTraffic {
    * their last batches again. These are not new decisions.
    */
   #highest = new Map<string, Tally>();
-  #highestFailures = new Map<string, number>();
-  #boundsMs: readonly number[] = [];
+  #answer: StatisticsView | null = null;
   #unknownUntilMs = 0;
   #readAtMs = Number.NEGATIVE_INFINITY;
   /** By how much the clock of the control plane is ahead of the browser's, as far as the reads show it. */
   #aheadMs = 0;
-  #toMs = 0;
   #startUpSeconds = 0;
   #hasFailed = false;
 
@@ -78,9 +77,14 @@ export class LiveTraffic {
     return this.#readAtMs;
   }
 
-  /** The start of the minutes that a read at this time needs. */
+  /** The most denied keys of the last answer. */
+  get top(): TopKeyList | null {
+    return this.#answer?.top ?? null;
+  }
+
+  /** A read at this time begins with the whole minute of this instant. */
   fromMs(nowMs: number): number {
-    return this.#isContinuedAt(nowMs) ? this.#toMs - openMs - minuteMs : nowMs - spanMs - minuteMs;
+    return nowMs - spanMs;
   }
 
   fail(): void {
@@ -95,18 +99,16 @@ export class LiveTraffic {
     const isContinued = this.#isContinuedAt(nowMs);
     const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
     this.#aheadMs = toMs - nowMs;
-    this.#boundsMs = statistics.latencyBoundsMs;
+    this.#answer = statistics;
     this.#unknownUntilMs = Math.max(this.#unknownUntilMs, unknownUntil(statistics) ?? 0);
     this.#readAtMs = nowMs;
-    this.#toMs = endMs;
     const newDecisions = this.#newDecisions(statistics);
-    const originFailures = this.#newFailures(statistics);
     if (isContinued) {
       const fromMs = this.#samples.at(-1)?.toMs ?? toMs - 1_000 * seconds;
       const added = new Map<string, Tally>();
       for (const [endedMs, tallies] of newDecisions) addAll(this.#sampleOf(endedMs, fromMs)?.added ?? added, tallies);
       const isLost = this.#hasFailed && 1_000 * seconds > longestPauseMs;
-      this.#continue({ fromMs, toMs, seconds, added, originFailures, isLost });
+      this.#continue({ fromMs, toMs, seconds, added, isLost });
     } else {
       this.#samples = samplesOf(statistics, toMs);
       this.#startUpSeconds = startUpSeconds;
@@ -120,12 +122,18 @@ export class LiveTraffic {
     const fromMs = toMs - spanMs;
     const shown = this.#samples.filter((sample) => sample.toMs > fromMs);
     const points = ratePoints(this.#samples).filter(({ atMs }) => atMs > fromMs);
+    const answer = this.#answer;
+    const boundsMs = answer?.latencyBoundsMs ?? [];
     const policies = new Map<string, PolicyTraffic>();
-    for (const policy of new Set(shown.flatMap(({ added }) => [...added.keys()]))) {
-      const { total } = newPolicyTraffic(this.#boundsMs.length, 0);
-      for (const { added } of shown) addTally(total, added.get(policy) ?? []);
-      policies.set(policy, { total, lines: ratesOf(policy, points) });
+    const policyOf = (policy: string): PolicyTraffic => {
+      const known = policies.get(policy) ?? { total: newTally(boundsMs.length), lines: ratesOf(policy, points) };
+      policies.set(policy, known);
+      return known;
+    };
+    for (const point of answer === null ? [] : countedPoints(answer)) {
+      addTally(policyOf(point.policy).total, tallyOf(point, boundsMs.length));
     }
+    for (const { added } of shown) for (const policy of added.keys()) policyOf(policy);
     const times = points.map(({ atMs }) => atMs);
     const isUnknown = this.#unknownUntilMs > fromMs;
     return {
@@ -134,16 +142,17 @@ export class LiveTraffic {
       stepMs: null,
       times,
       longSteps: shown.filter(isLong),
-      boundsMs: this.#boundsMs,
+      boundsMs,
       ...withRequests(policies, times, isUnknown ? this.#unknownUntilMs : null),
-      countedFromMs: Math.min(fromMs, shown.slice(0, 1).find(isLong)?.fromMs ?? fromMs),
-      originFailures: shown.reduce((sum, each) => sum + each.originFailures, 0),
+      countedFromMs: answer === null ? fromMs : Date.parse(answer.from),
+      firsts: answer === null ? new Map() : firstsOf(answer),
+      originFailures: (answer?.originFailures ?? []).reduce((sum, { count }) => sum + count, 0),
     };
   }
 
-  /** After a pause as long as the whole span, there is no sample left to extend. */
+  /** After a longer pause, an answer does not have every minute that was open at the last read. */
   #isContinuedAt(nowMs: number): boolean {
-    return nowMs - this.#readAtMs < spanMs;
+    return nowMs - this.#readAtMs <= spanMs - openMs;
   }
 
   #continue(sample: Sample): void {
@@ -168,7 +177,6 @@ export class LiveTraffic {
       toMs: sample.toMs,
       seconds: sample.seconds + last.seconds,
       added,
-      originFailures: sample.originFailures + last.originFailures,
       isLost: sample.isLost || last.isLost,
     };
   }
@@ -200,17 +208,6 @@ export class LiveTraffic {
     deleteBefore(this.#highest, from);
     return added;
   }
-
-  #newFailures({ originFailures, from }: StatisticsView): number {
-    let added = 0;
-    for (const { at, count } of originFailures) {
-      const known = this.#highestFailures.get(at) ?? 0;
-      added += Math.max(0, count - known);
-      this.#highestFailures.set(at, Math.max(known, count));
-    }
-    deleteBefore(this.#highestFailures, from);
-    return added;
-  }
 }
 
 function addAll(sums: Map<string, Tally>, tallies: ReadonlyMap<string, Tally>): void {
@@ -233,7 +230,7 @@ function deleteBefore(counts: Map<string, unknown>, from: string): void {
  * previous one if the current minute has just begun.
  */
 function samplesOf(statistics: StatisticsView, endMs: number): Sample[] {
-  const { from, to, originFailures, latencyBoundsMs } = statistics;
+  const { from, to, latencyBoundsMs } = statistics;
   const points = countedPoints(statistics);
   const firstMs = Date.parse(from);
   const minutes = Math.round((Date.parse(to) - firstMs) / minuteMs);
@@ -249,15 +246,7 @@ function samplesOf(statistics: StatisticsView, endMs: number): Sample[] {
       addTally(tally, tallyOf(point, latencyBoundsMs.length));
       added.set(point.policy, tally);
     }
-    const failed = originFailures.filter(({ at }) => indexOf(at) === index);
-    return {
-      fromMs,
-      toMs,
-      seconds: (toMs - fromMs) / 1_000,
-      added,
-      originFailures: failed.reduce((sum, { count }) => sum + count, 0),
-      isLost: false,
-    };
+    return { fromMs, toMs, seconds: (toMs - fromMs) / 1_000, added, isLost: false };
   });
 }
 

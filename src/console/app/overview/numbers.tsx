@@ -1,5 +1,6 @@
 /** The totals and the tables of the overview. */
-import { countText, instantText, numberText, percentText, shortNumberText } from "../parts/text.ts";
+import { now } from "../clock.ts";
+import { countText, numberText, percentText, shortInstantText, shortNumberText } from "../parts/text.ts";
 import {
   type CountedTraffic,
   latenciesOf,
@@ -12,24 +13,28 @@ import {
   type Tally,
 } from "./traffic.ts";
 import type { LoggedKeyView, PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
-import type { Polling } from "../api/poll.ts";
+import { staleSinceMs } from "../api/poll.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { denialTexts, kindOfDenials } from "../keys/denials.ts";
 import { keyName } from "../keys/known-keys.ts";
-import { Empty, Reading } from "../parts/notice.tsx";
+import { Empty, Loading } from "../parts/notice.tsx";
+import { hasEveryDenial } from "./headline-facts.ts";
+import type { SpanTraffic } from "./spans.ts";
 
 interface TilesProps {
   /** Null before the first answer. */
   readonly traffic: CountedTraffic | null;
   readonly chosen: ShownTraffic | null;
   readonly policy: string | null;
+  /** The period of the numbers in words; null before the first answer. */
+  readonly period: string | null;
 }
 
 /** A tile for each number that is not 0. The others are one line. */
-export function Tiles({ traffic, chosen, policy }: TilesProps) {
+export function Tiles({ traffic, chosen, policy, period }: TilesProps) {
   const numbers = chosen?.numbers;
   const isUnknown = policy === null && numbers?.decisions === 0 && traffic?.unknownUntilMs !== null;
   const requests = (value: number | undefined): string => (value === undefined || isUnknown ? "–" : tileText(value));
@@ -70,7 +75,12 @@ export function Tiles({ traffic, chosen, policy }: TilesProps) {
             value > 0 && <Tile key={title} title={title} text={tileText(value)} note={note} />,
         )}
       </dl>
-      {healthy.length > 0 && <p class="hint">Healthy: {healthy.join(", ")}.</p>}
+      {period !== null && (
+        <p class="hint">
+          From {period}. {staleSinceMs.value !== null && "Not updated since."}
+          {staleSinceMs.value === null && healthy.length > 0 && `Healthy: ${healthy.join(", ")}.`}
+        </p>
+      )}
     </div>
   );
 }
@@ -191,14 +201,14 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
 export const topDeniedId = "top-denied";
 
 interface TopDeniedProps {
-  /** The policy whose keys are listed; null when no policy has denied anything. */
+  /** The chosen policy. Null: the keys are those of the policy that denied most. */
   readonly policy: string | null;
   readonly policies: readonly PolicyView[];
-  readonly traffic: CountedTraffic;
-  readonly top: Polling<TopKeyList>;
+  readonly spanTraffic: SpanTraffic;
 }
 
-export function TopDenied({ policy, policies, traffic, top }: TopDeniedProps) {
+export function TopDenied({ policy: chosen, policies, spanTraffic: { top, traffic } }: TopDeniedProps) {
+  const policy = chosen ?? top?.policy ?? null;
   const { denied, dryRunDenied } = shownTraffic(traffic, policy).numbers;
   const mode = policies.find(({ name }) => name === policy)?.mode.value;
   const texts = denialTexts[kindOfDenials({ denied, wouldBeDenied: dryRunDenied }, mode)];
@@ -206,27 +216,46 @@ export function TopDenied({ policy, policies, traffic, top }: TopDeniedProps) {
   return (
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
-      <Reading of={top} what="the keys">
-        {({ from, keys, period, policy: of }) => {
-          const isExact = period?.isComplete === true && dryRunDenied === 0;
-          const rows = isExact ? period.keys : keys;
-          const columns = keyColumns(of, texts.column, period?.keys ?? []);
-          return (
-            <>
-              <p class="hint">
-                Since {instantText(isExact ? period.from : from)}
-                {!isExact && ": keys are counted by the hour"}.
-              </p>
-              {rows.length === 0 ? (
-                <Empty>No key was denied.</Empty>
-              ) : (
-                <Table caption={title} columns={columns} rows={rows} keyOf={({ id }) => id} />
-              )}
-            </>
-          );
-        }}
-      </Reading>
+      {denied + dryRunDenied === 0 ? (
+        <Empty>No key was denied.</Empty>
+      ) : top?.policy === policy ? (
+        <DeniedKeys {...{ top, title, denied, dryRunDenied }} column={texts.column} />
+      ) : (
+        <Loading what="the keys" />
+      )}
     </section>
+  );
+}
+
+interface DeniedKeysProps {
+  readonly top: TopKeyList;
+  readonly title: string;
+  readonly column: string;
+  readonly denied: number;
+  readonly dryRunDenied: number;
+}
+
+/** The log has exactly the period. It has no dry runs, and the lists by the hour begin earlier. */
+function DeniedKeys({ top: { policy, from, keys, period }, title, column, denied, dryRunDenied }: DeniedKeysProps) {
+  const logged = dryRunDenied === 0 && period !== undefined && period.denials > 0 ? period : null;
+  const since = shortInstantText(logged?.from ?? from, now());
+  return (
+    <>
+      <p class="hint">
+        Since {since}
+        {logged === null && ": keys are counted by the hour"}
+        {logged !== null &&
+          !hasEveryDenial(logged, denied) &&
+          `: the log has ${numberText(logged.denials)} of ${numberText(denied)} denials`}
+        .
+      </p>
+      <Table
+        caption={title}
+        columns={keyColumns(policy, column, period?.keys ?? [])}
+        rows={logged?.keys ?? keys}
+        keyOf={({ id }) => id}
+      />
+    </>
   );
 }
 

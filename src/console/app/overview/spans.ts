@@ -1,10 +1,11 @@
 /** The spans of time that the overview shows, and the function that reads each of them. */
-import type { StatisticsView } from "../../../admin/wire.ts";
+import type { StatisticsView, TopKeyList } from "../../../admin/wire.ts";
 import { call, queryText, read } from "../api/client.ts";
 import { Polling } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import type { TimeRange } from "../parts/plot-data.ts";
 import { instantText, windowText } from "../parts/text.ts";
+import { route } from "../shell/route.ts";
 import { may, session } from "../shell/session.ts";
 import { LiveTraffic } from "./live-traffic.ts";
 import { type CountedTraffic, trafficOf } from "./traffic.ts";
@@ -23,38 +24,64 @@ const freshMs = 1_000;
  */
 let live = new LiveTraffic();
 let polling: Polling<void> | null = null;
-/** The first read, which starts while the token is checked, so that the first numbers appear early. */
-let early: Promise<StatisticsView> | null = null;
+/** A live read for the overview, with the most denied keys of a policy. Null: of the policy that denied most. */
+interface EarlyRead {
+  readonly policy: string | null;
+  readonly sampled: Promise<LiveTraffic>;
+}
+/** The first read, which starts while the token is checked, so that the first numbers appear early. Null once it has ended. */
+let early: EarlyRead | null = null;
+/** The policy of the keys of the last live read; undefined when it had none. */
+let topPolicy: string | null | undefined;
 
-const livePath = (): string => `stats${queryText({ from: new Date(live.fromMs(now())).toISOString(), step: "1m" })}`;
+const mostKeys = 10;
+const topOf = (policy: string | null) => ({ top: mostKeys, topPolicy: policy ?? "" });
 
-function readEarly(checkedToken: string): Promise<StatisticsView> {
-  const reading = call<StatisticsView>("GET", livePath(), { checkedToken });
+const livePath = (policy: string | null | undefined): string => {
+  const from = new Date(live.fromMs(now())).toISOString();
+  return `stats${queryText({ from, step: "1m", ...(policy !== undefined && topOf(policy)) })}`;
+};
+
+function readEarly(checkedToken: string): EarlyRead {
+  const policy = route.peek().query.get("policy");
+  const sampled = addSample(call<StatisticsView>("GET", livePath(policy), { checkedToken }), policy);
+  const own = { policy, sampled };
   // The sign-in reports a refused token.
-  reading.catch(() => {});
-  return reading;
+  sampled
+    .catch(() => {})
+    .finally(() => {
+      if (early === own) early = null;
+    });
+  return own;
 }
 
-async function sample(abort: AbortSignal): Promise<LiveTraffic> {
+/** @param policy undefined for a read without keys */
+async function addSample(reading: Promise<StatisticsView>, policy: string | null | undefined, abort?: AbortSignal) {
   // Another operator may sign in before the answer arrives, and then `live` is another object.
   const sampled = live;
-  const reading = early ?? read<StatisticsView>(livePath(), abort);
-  early = null;
   const statistics = await reading.catch((error: unknown) => {
-    if (!abort.aborted) sampled.fail();
+    if (abort?.aborted !== true) sampled.fail();
     throw error;
   });
   sampled.add(statistics, now());
+  topPolicy = policy;
   return sampled;
 }
 
-async function readLiveTraffic(abort: AbortSignal): Promise<CountedTraffic> {
-  const isFresh = now() - live.readAtMs < freshMs;
-  return (isFresh ? live : await sample(abort)).traffic();
+async function readLiveTraffic(policy: string | null, abort: AbortSignal): Promise<Omit<SpanTraffic, "span">> {
+  const isFresh = now() - live.readAtMs < freshMs && topPolicy === policy;
+  const sampled =
+    early?.policy === policy
+      ? await early.sampled
+      : isFresh
+        ? live
+        : await addSample(read<StatisticsView>(livePath(policy), abort), policy, abort);
+  return { traffic: sampled.traffic(), top: sampled.top };
 }
 
 async function sampleUnlessRecent(abort: AbortSignal): Promise<void> {
-  if (now() - live.readAtMs >= recentMs) await sample(abort);
+  if (early !== null || now() - live.readAtMs < recentMs) return;
+  await addSample(read<StatisticsView>(livePath(undefined), abort), undefined, abort);
 }
 
 session.subscribe((value) => {
@@ -88,11 +115,12 @@ export interface TimeSpan {
 }
 
 /**
- * The live span is based on whole minutes before the first read. The steps of a long span are coarse, so that the answer for
+ * The numbers of the live span begin with a whole minute, and cover five to six minutes: its sentence says since when. The
+ * steps of a long span are coarse, so that the answer for
  * 50 policies has less than 5,000 points.
  */
 export const spans: readonly [TimeSpan, TimeSpan, ...TimeSpan[]] = [
-  span("5m", "5 min, live", "5 minutes", 5 * minuteMs, null, 2_000),
+  span("5m", "Live", "5 minutes", 5 * minuteMs, null, 2_000),
   span("1h", "1 h", "hour", hourMs, minuteMs, 5_000),
   span("24h", "24 h", "24 hours", dayMs, 15 * minuteMs, 30_000),
   span("90d", "90 d", "90 days", 90 * dayMs, dayMs, 300_000),
@@ -157,20 +185,25 @@ export const queryOfSpan = ({ name, range }: TimeSpan) => ({
 export const unitOf = (stepMs: number | null): string =>
   stepMs === null ? "per second" : `per ${windowText(stepMs)}${stepMs >= dayMs ? " (UTC)" : ""}`;
 
+/** The numbers of one answer, so that all of them are of one period. */
 export interface SpanTraffic {
   readonly span: TimeSpan;
   readonly traffic: CountedTraffic;
+  /** The most denied keys; null when nothing was denied. */
+  readonly top: TopKeyList | null;
 }
 
-export function readerOf(chosen: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
+/** @param policy the policy whose keys are read; null for the policy that denied most */
+export function readerOf(chosen: TimeSpan, policy: string | null): (abort: AbortSignal) => Promise<SpanTraffic> {
   const { stepMs, range } = chosen;
-  if (stepMs === null) return async (abort) => ({ span: chosen, traffic: await readLiveTraffic(abort) });
+  if (stepMs === null) return async (abort) => ({ span: chosen, ...(await readLiveTraffic(policy, abort)) });
   return async (abort) => {
     // Without `to`, the span ends now by the clock of the control plane. It begins one step later than its length, because the
     // API has a longest span, and the clock of the browser may be behind.
     const from = new Date(startOf(chosen) + (range === null ? stepMs : 0)).toISOString();
     const to = range === null ? undefined : new Date(range.toMs).toISOString();
-    const query = queryText({ from, to, step: `${stepMs / minuteMs}m` });
-    return { span: chosen, traffic: trafficOf(await read<StatisticsView>(`stats${query}`, abort)) };
+    const query = queryText({ from, to, step: `${stepMs / minuteMs}m`, ...topOf(policy) });
+    const statistics = await read<StatisticsView>(`stats${query}`, abort);
+    return { span: chosen, traffic: trafficOf(statistics), top: statistics.top ?? null };
   };
 }

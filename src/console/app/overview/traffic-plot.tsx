@@ -1,9 +1,10 @@
 /** The plot of requests over time, with the changes of rules as marks. A click opens what was denied then. */
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntryView, AuditPage, PolicyView } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
-import { type Polling, usePolled } from "../api/poll.ts";
+import { type Polling, staleSinceMs, usePolled } from "../api/poll.ts";
+import { now } from "../clock.ts";
 import type { PlotData, PlotMark, PlotSeries, TimeRange } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
 import { groupsOf, groupText } from "../parts/entry-groups.ts";
@@ -26,7 +27,8 @@ interface TrafficPlotProps {
 
 export function TrafficPlot({ span, traffic, chosen, policy, policies, changes }: TrafficPlotProps) {
   const marks = useMemo(() => marksOf(changes, policy, policies ?? []), [changes, policy, policies]);
-  const data = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
+  const known = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
+  const data = useGap(known);
   const unit = unitOf(traffic === null ? span.stepMs : traffic.stepMs);
   return (
     <TimePlot
@@ -37,6 +39,29 @@ export function TrafficPlot({ span, traffic, chosen, policy, policies, changes }
       linkOf={(range) => deniedHref(range, policy)}
     />
   );
+}
+
+const gapPauseMs = 2_000;
+
+/** While reading live traffic fails, its time goes on with a gap. */
+function useGap(known: PlotData): PlotData {
+  const hasGap = staleSinceMs.value !== null && known.stepMs === null && known.times.length > 0;
+  const [nowMs, setNowMs] = useState(0);
+  useEffect(() => {
+    if (!hasGap) return undefined;
+    const goOn = (): void => setNowMs(now());
+    goOn();
+    const timer = setInterval(goOn, gapPauseMs);
+    return () => clearInterval(timer);
+  }, [hasGap]);
+  return useMemo(() => (hasGap ? withGapUntil(nowMs, known) : known), [hasGap, nowMs, known]);
+}
+
+/** Live traffic whose time goes on until an instant, without values. */
+export function withGapUntil(toMs: number, data: PlotData): PlotData {
+  if (toMs <= data.toMs) return data;
+  const series = data.series.map((each) => ({ ...each, values: [...each.values, null] }));
+  return { ...data, fromMs: toMs - (data.toMs - data.fromMs), toMs, times: [...data.times, toMs], series };
 }
 
 /** The address of what was denied in a range. */

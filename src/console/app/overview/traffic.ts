@@ -105,11 +105,26 @@ export interface CountedTraffic extends Omit<PlotData, "series"> {
   readonly requests: PolicyTraffic;
   /** Requests before this instant are not all known; null when all are. */
   readonly unknownUntilMs: number | null;
-  /** The counts begin here: before `fromMs`, if the first minute is known only as a whole. */
+  /** The totals begin here: before `fromMs` for live traffic, which is counted by whole minutes. */
   readonly countedFromMs: number;
+  /** When each policy was first counted and denied, and requests under `requestsName`. Without those that are not known. */
+  readonly firsts: ReadonlyMap<string, FirstTimes>;
   /** Requests of all policies that the origin did not answer. */
   readonly originFailures: number;
 }
+
+interface FirstTimes {
+  readonly atMs: number;
+  readonly deniedAtMs: number | null;
+}
+
+export const firstsOf = ({ firstCounts = [] }: StatisticsView): CountedTraffic["firsts"] =>
+  new Map(
+    firstCounts.map(({ policy, at, deniedAt }) => [
+      policy ?? requestsName,
+      { atMs: Date.parse(at), deniedAtMs: deniedAt === null ? null : Date.parse(deniedAt) },
+    ]),
+  );
 
 export function newPolicyTraffic(bounds: number, steps: number): PolicyTraffic {
   const zeros = (): Values => Array.from<number>({ length: steps }).fill(0);
@@ -196,6 +211,7 @@ export function trafficOf(statistics: StatisticsView): CountedTraffic {
     boundsMs,
     ...withRequests(policies, times, unknownUntil(statistics)),
     countedFromMs: fromMs,
+    firsts: firstsOf(statistics),
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),
   };
 }

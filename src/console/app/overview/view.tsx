@@ -1,8 +1,7 @@
 /** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { AuditEntryView, PolicyView, TopKeyList } from "../../../admin/wire.ts";
-import { queryText, read } from "../api/client.ts";
-import { type Polling, usePolled } from "../api/poll.ts";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { AuditEntryView, PolicyView } from "../../../admin/wire.ts";
+import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { replaceQuery, route } from "../shell/route.ts";
@@ -17,13 +16,14 @@ import { deniedHref, TrafficPlot, useRuleChanges } from "./traffic-plot.tsx";
 import type { TimeRange } from "../parts/plot-data.ts";
 import { usePolicies } from "../parts/policies.tsx";
 import { PressedButtons, Select } from "../parts/fields.tsx";
+import { shortInstantText, timeText } from "../parts/text.ts";
 
 export function OverviewView() {
   const { query } = route.value;
   // oxlint-disable-next-line react/exhaustive-deps -- only these parameters name a span
   const span = useMemo(() => spanOf(query), [query.get("span"), query.get("from"), query.get("to")]);
   const policy = query.get("policy");
-  const reader = useMemo(() => readerOf(span), [span]);
+  const reader = useMemo(() => readerOf(span, policy), [span, policy]);
   const { value, problem, readAgain } = usePolled(reader, span.pauseMs, [reader]);
   const policies = usePolicies();
   const changes = useRuleChanges(span);
@@ -37,25 +37,18 @@ export function OverviewView() {
     [value],
   );
   const facts = useMemo(() => latest && factsOf(latest.traffic, policy), [latest, policy]);
-  const denying = policy ?? facts?.denying?.policy ?? facts?.dryRun?.policy ?? null;
-  // Only configured policies have a list of keys.
-  const topPolicy = policies.value.value?.find(({ name }) => name === denying)?.name ?? null;
-  const counted = useRef<TimeRange | null>(null);
-  counted.current = latest?.span === span ? countedRange(latest) : null;
-  const top = usePolled((abort) => readTop(topPolicy, counted.current ?? rangeOf(span), abort), topPause(span), [
-    topPolicy,
-    span,
-  ]);
   const hasAll = latest !== null && policies.value.value !== null;
   // If older numbers are shown, the frame of the page reports the failure.
   const failure = hasAll ? null : (problem.value ?? policies.problem.value);
   return (
     <section>
-      <h1>Overview</h1>
       <a class="skip" href={`#${topDeniedId}`}>
         Skip to the top denied keys
       </a>
-      <Choices span={span} policy={policy} policies={policies.value.value ?? []} />
+      <div class="row overview-head">
+        <h1>Overview</h1>
+        <Choices span={span} policy={policy} policies={policies.value.value ?? []} />
+      </div>
       {failure !== null && <Failure problem={failure} onRetry={readAgain} />}
       <Shown
         span={span}
@@ -64,32 +57,20 @@ export function OverviewView() {
         policies={policies.value.value}
         changes={changes.value.value ?? []}
         facts={facts}
-        topPolicy={topPolicy}
-        top={top}
       />
     </section>
   );
 }
 
-/** The control plane reads the log of the whole span for each answer. */
-const topPause = ({ pauseMs }: TimeSpan): number => Math.max(5_000, pauseMs);
-
 const rangeOf = (span: TimeSpan): TimeRange => span.range ?? { fromMs: startOf(span), toMs: now() };
 
 /** The period of the numbers that are shown. */
-const countedRange = ({ span, traffic }: SpanTraffic): TimeRange => ({
-  fromMs: traffic.countedFromMs,
-  toMs: span.range?.toMs ?? Math.max(now(), traffic.toMs),
-});
+const countedRange = ({ traffic }: SpanTraffic): TimeRange => ({ fromMs: traffic.countedFromMs, toMs: traffic.toMs });
 
-/** The keys that the policy denied most. The lists by the hour end now; `period` is exactly the range. */
-async function readTop(policy: string | null, { fromMs, toMs }: TimeRange, abort: AbortSignal): Promise<TopKeyList> {
-  const from = new Date(fromMs).toISOString();
-  if (policy === null) return { policy: "", by: "denied", from, keys: [] };
-  return read<TopKeyList>(
-    `top${queryText({ policy, by: "denied", limit: 10, from, to: new Date(toMs).toISOString() })}`,
-    abort,
-  );
+/** Live numbers change each second. */
+function periodText({ span, traffic: { countedFromMs, toMs } }: SpanTraffic): string {
+  if (span.stepMs === null) return `${timeText(countedFromMs)} to ${timeText(toMs)}`;
+  return `${shortInstantText(countedFromMs, now())} to ${shortInstantText(Math.min(toMs, now()), now())}`;
 }
 
 function Choices({
@@ -103,7 +84,7 @@ function Choices({
 }) {
   const names = new Set([...policies.map(({ name }) => name), ...(policy === null ? [] : [policy])]);
   return (
-    <div class="row choices">
+    <>
       <PressedButtons
         label="Span"
         options={spans.map(({ name, label }) => [name ?? "", label])}
@@ -119,7 +100,7 @@ function Choices({
           onChange={(chosen) => replaceQuery({ policy: chosen })}
         />
       </div>
-    </div>
+    </>
   );
 }
 
@@ -130,13 +111,10 @@ interface NumbersProps {
   readonly policies: readonly PolicyView[] | null;
   readonly changes: readonly AuditEntryView[];
   readonly facts: HeadlineFacts | null;
-  /** The policy whose keys are listed; null when no policy has denied anything. */
-  readonly topPolicy: string | null;
-  readonly top: Polling<TopKeyList>;
 }
 
 /** Numbers and plot take up their space before there is traffic, so that nothing moves when it arrives. */
-function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy, top }: NumbersProps) {
+function Shown({ span, spanTraffic, policy, policies, changes, facts }: NumbersProps) {
   const traffic = spanTraffic?.traffic ?? null;
   const chosen = useMemo(() => (traffic === null ? null : shownTraffic(traffic, policy)), [traffic, policy]);
   const shownRange = spanTraffic === null ? rangeOf(span) : countedRange(spanTraffic);
@@ -147,7 +125,6 @@ function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy,
         facts={facts}
         policy={policy}
         policies={policies ?? []}
-        top={top.value.value}
         denialsHref={deniedHref(shownRange, policy)}
       />
       <div class="card plot-card">
@@ -157,14 +134,14 @@ function Shown({ span, spanTraffic, policy, policies, changes, facts, topPolicy,
           Click a time, or drag over a range, to see what was denied then. {hintOf(spanTraffic?.span ?? span)}
         </p>
       </div>
-      <Tiles traffic={traffic} chosen={chosen} policy={policy} />
-      {traffic === null || chosen === null || policies === null ? (
+      <Tiles traffic={traffic} chosen={chosen} policy={policy} period={spanTraffic && periodText(spanTraffic)} />
+      {spanTraffic === null || traffic === null || chosen === null || policies === null ? (
         <Loading what="the policies" />
       ) : (
         <>
           <PolicyTable traffic={traffic} policies={policies} />
           <div class="grid lower">
-            <TopDenied policy={topPolicy} policies={policies} traffic={traffic} top={top} />
+            <TopDenied policy={policy} policies={policies} spanTraffic={spanTraffic} />
             <Latency boundsMs={traffic.boundsMs} tally={chosen.total} />
           </div>
         </>
@@ -178,8 +155,7 @@ function hintOf({ stepMs, range }: TimeSpan): string {
   return stepMs === null ? liveHint : "The last step is not over yet.";
 }
 
-const liveHint =
-  "Each rate is the mean of the last 10 seconds. Pale parts are means of a minute or of a pause of this page, which do not show when a change took effect. In gaps, this page could not read.";
+const liveHint = "Pale parts are means of a minute or of a pause of this page. In gaps, this page could not read.";
 
 /** `npm start` serves the console on `admin.localhost`, and the site that it limits on `localhost`. */
 function NoTraffic() {

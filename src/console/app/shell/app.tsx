@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isConnected, refusal, token as tokenOfTab } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
-import { staleness } from "../api/poll.ts";
+import { staleness, staleSinceMs } from "../api/poll.ts";
 import { showPlainKeys, showsPlainKeys } from "../keys/known-keys.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { useAction } from "../parts/action.ts";
@@ -12,6 +12,7 @@ import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { may, operator, session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
 import { type EntryGroup, groupText } from "../parts/entry-groups.ts";
+import { timeText } from "../parts/text.ts";
 
 interface LazyView {
   readonly Component: ComponentType;
@@ -93,7 +94,7 @@ export function App() {
       </a>
       <Header />
       {isSignedIn && <Banner />}
-      <main id="view" tabIndex={-1}>
+      <main id="view" tabIndex={-1} class={staleSinceMs.value === null ? "" : "stale"}>
         <View />
       </main>
       <Toasts />
@@ -167,12 +168,21 @@ const Banner = () => (
 );
 
 function Warning() {
+  const at = staleSinceMs.value === null ? "" : timeText(staleSinceMs.value);
   if (!isConnected.value) {
-    return <>No connection. The numbers are the last ones received; nothing you typed is lost.</>;
+    return (
+      <>
+        No answer from {location.host} since {at}. The numbers on this page are from {at}. Nothing you typed is lost.
+      </>
+    );
   }
   if (refusal.value === null) {
     if (staleness.value === null) return null;
-    return <>The page shows the last answers received, because reading again failed: {staleness.value.message}</>;
+    return (
+      <>
+        The page shows the last answers received, from {at}, because reading again failed: {staleness.value.message}
+      </>
+    );
   }
   const isToken = tokenOfTab.value !== null;
   return (

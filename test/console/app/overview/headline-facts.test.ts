@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { StatisticsView } from "../../../../src/admin/wire.ts";
 import { factsOf, mostDeniedKey, shownKey, wordsOf } from "../../../../src/console/app/overview/headline-facts.ts";
+import { instantText } from "../../../../src/console/app/parts/text.ts";
 import { trafficOf } from "../../../../src/console/app/overview/traffic.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
@@ -28,6 +29,8 @@ describe("the first sentences", () => {
   it("they state the denied requests, the policy that denied most, and the dry run that would have", () => {
     expect(factsOf(traffic(), null)).toEqual({
       requests: { denied: 45, decisions: 250 },
+      firstAtMs: null,
+      denyingSinceMs: null,
       denying: { policy: "login", count: 37, decisions: 100 },
       dryRun: { policy: "search", count: 95, decisions: 100 },
     });
@@ -57,16 +60,34 @@ describe("the first sentences", () => {
     expect(denying).toEqual({ policy: "busy", count: 10, decisions: 1_000 });
   });
 
+  const hour = { words: "in the last hour", stepMs: minuteMs, range: null };
+  const all = { toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
+
   it("when the requests of the beginning are unknown, the sentence says since when they are known", () => {
-    const words = "in the last hour";
-    const all = { fromMs: startMs, toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
-    expect(wordsOf(all, words, nowMs)).toBe(words);
-    expect(wordsOf({ ...all, unknownUntilMs: startMs + 10 * minuteMs }, words, nowMs)).toBe(`since ${clockOf(10)}`);
+    expect(wordsOf(all, hour, startMs, nowMs)).toBe("in the last hour");
+    expect(wordsOf({ ...all, unknownUntilMs: startMs + 10 * minuteMs }, hour, startMs, nowMs)).toBe(
+      `since ${clockOf(10)}`,
+    );
   });
 
-  it("when the first minute is counted as a whole, the sentence says since when requests are counted", () => {
-    const counted = { fromMs: startMs + 30_000, toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
-    expect(wordsOf(counted, "in the last 5 minutes", nowMs)).toBe(`since ${clockOf(0)}`);
+  it("when traffic began within the span, the sentence names its first minute and not the start of the span", () => {
+    const firstAtMs = startMs + 12 * minuteMs;
+    expect(wordsOf(all, hour, firstAtMs, nowMs)).toBe(`since ${clockOf(12)}`);
+    const range = { fromMs: startMs, toMs: nowMs };
+    expect(wordsOf(all, { ...hour, range }, firstAtMs, nowMs)).toBe(`from ${clockOf(12)} to ${instantText(nowMs)}`);
+    const counts = [{ policy: null, at: instant(12), deniedAt: instant(20) }];
+    const login = { policy: "login", at: instant(12), deniedAt: instant(20) };
+    expect(factsOf(traffic({ firstCounts: [...counts, login] }), null)).toMatchObject({
+      firstAtMs,
+      denyingSinceMs: startMs + 20 * minuteMs,
+    });
+    const fromStart = { policy: "login", at: instant(12), deniedAt: instant(12) };
+    expect(factsOf(traffic({ firstCounts: [...counts, fromStart] }), null).denyingSinceMs).toBeNull();
+  });
+
+  it("live traffic begins with a whole minute, which the sentence names", () => {
+    const live = { words: "in the last 5 minutes", stepMs: null, range: null };
+    expect(wordsOf(all, live, startMs, nowMs)).toBe(`since ${clockOf(0)}`);
   });
 
   it("a key of one part is shown without the name of the part", () => {
@@ -83,12 +104,15 @@ describe("the first sentences", () => {
       { id: "b", count: 4, steps: [] },
     ];
     const period = { from: instant(0), to: instant(60), denials: 20, isComplete: true, keys };
+    const login = { policy: "login", count: 20 };
     const top = { policy: "login", by: "denied", from: instant(0), keys: [] } as const;
-    expect(mostDeniedKey({ ...top, period }, "login")).toEqual({ id: "a", share: "30 %" });
-    expect(mostDeniedKey({ ...top, period }, "api")).toBeNull();
-    expect(mostDeniedKey({ ...top, period: { ...period, isComplete: false } }, "login")).toBeNull();
-    expect(mostDeniedKey({ ...top, period: { ...period, keys: [] } }, "login")).toBeNull();
+    expect(mostDeniedKey({ ...top, period }, login)).toEqual({ id: "a", share: "30 %" });
+    expect(mostDeniedKey({ ...top, period }, { policy: "api", count: 20 })).toBeNull();
+    expect(mostDeniedKey({ ...top, period: { ...period, keys: [] } }, login)).toBeNull();
     // An earlier version answers without the period.
-    expect(mostDeniedKey(top, "login")).toBeNull();
+    expect(mostDeniedKey(top, login)).toBeNull();
+    const incomplete = { ...top, period: { ...period, isComplete: false, denials: 11 } };
+    expect(mostDeniedKey(incomplete, login)).toBeNull();
+    expect(mostDeniedKey(incomplete, { ...login, count: 11 })).toEqual({ id: "a", share: "At least 55 %" });
   });
 });
