@@ -322,6 +322,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     });
     await page.goto(site.worker.consoleUrl);
     await page.locator(".headline").filter({ hasNotText: "Loading" }).waitFor();
+    // Each read of the overview has the counts and the keys, also the first one.
+    expect(reads.filter((url) => new URL(url).searchParams.get("top") !== "10")).toEqual([]);
   });
 
   it("the arrival of numbers shifts no element, and a narrow screen has no overflow", async () => {

@@ -184,6 +184,18 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await shown(page, "Policies");
   });
 
+  it("while the server does not answer, the page of a key does not state whether it has room", async () => {
+    const page = await site.open("keys?policy=api", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
+    await page.getByRole("region", { name: "Most denied", exact: true }).getByRole("link").first().click();
+    const outcome = page.locator(".outcome");
+    await outcome.filter({ hasText: /^(Allowed|Denied)/ }).waitFor();
+    await page.context().setOffline(true);
+    await outcome.filter({ hasText: /^The state of the key is not known since \d\d:\d\d:\d\d\.$/ }).waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    await page.context().setOffline(false);
+    await outcome.filter({ hasText: /^(Allowed|Denied)/ }).waitFor();
+  });
+
   it.each(views)(
     "the view %s has no accessibility violations and no overflow, from 320 to 1,920 px, in both themes",
     async (view) => {

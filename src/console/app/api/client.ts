@@ -99,6 +99,8 @@ async function send(
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (ifMatch !== undefined) headers.set("If-Match", ifMatch);
   if (idempotencyKey !== undefined) headers.set("Idempotency-Key", idempotencyKey);
+  const late = new AbortController();
+  const timer = dueMs === undefined ? undefined : setTimeout(() => late.abort(), dueMs);
   try {
     const response = await fetch(`api/${path}`, {
       method,
@@ -106,9 +108,7 @@ async function send(
       cache: "no-store",
       redirect: "manual",
       body: body === undefined ? null : JSON.stringify(body),
-      signal: AbortSignal.any(
-        [abort, dueMs && AbortSignal.timeout(dueMs)].filter((each) => each instanceof AbortSignal),
-      ),
+      signal: abort === undefined ? late.signal : AbortSignal.any([abort, late.signal]),
     });
     const text = await response.text();
     isConnected.value = true;
@@ -118,6 +118,8 @@ async function send(
     if (abort?.aborted === true) throw error;
     isConnected.value = false;
     throw new ConnectionLost(error);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -29,7 +29,10 @@ interface EarlyRead {
   readonly policy: string | null;
   readonly sampled: Promise<LiveTraffic>;
 }
-/** The first read, which starts while the token is checked, so that the first numbers appear early. Null once it has ended. */
+/**
+ * The first read, which starts while the token is checked, or with the sign-in, so that the first numbers appear early. Null
+ * once it has ended, and for other views and spans.
+ */
 let early: EarlyRead | null = null;
 /** The policy of the keys of the last live read; undefined when it had none. */
 let topPolicy: string | null | undefined;
@@ -42,7 +45,12 @@ const livePath = (policy: string | null | undefined): string => {
   return `stats${queryText({ from, step: "1m", ...(policy !== undefined && topOf(policy)) })}`;
 };
 
-function readEarly(checkedToken: string): EarlyRead {
+function showsLive(): boolean {
+  const { view, query } = route.peek();
+  return view === "" && !query.has("span") && !query.has("from");
+}
+
+function readEarly(checkedToken?: string): EarlyRead {
   const policy = route.peek().query.get("policy");
   const sampled = addSample(call<StatisticsView>("GET", livePath(policy), { checkedToken }), policy);
   const own = { policy, sampled };
@@ -88,11 +96,12 @@ session.subscribe((value) => {
   polling?.stop();
   polling = null;
   if (value.kind === "signed-in" && may("read")) {
+    early ??= showsLive() ? readEarly() : null;
     polling = new Polling(sampleUnlessRecent, pauseMs);
     polling.start();
   } else {
     live = new LiveTraffic();
-    early = value.kind === "checking" && value.token !== null ? readEarly(value.token) : null;
+    early = value.kind === "checking" && value.token !== null && showsLive() ? readEarly(value.token) : null;
   }
 });
 

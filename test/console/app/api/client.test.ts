@@ -199,6 +199,24 @@ describe("a call", () => {
     expect(isConnected.value).toBe(false);
   });
 
+  it("a read without an answer for eight seconds counts as a lost connection, and a change waits longer", async () => {
+    vi.useFakeTimers();
+    vi.stubGlobal("fetch", (_: string, { signal: abort }: { signal: AbortSignal }) => {
+      return new Promise((_answer, fail) => {
+        abort.addEventListener("abort", () => fail(abort.reason));
+      });
+    });
+    const reading = read("policies");
+    let isChanged = false;
+    call("POST", "rules", { body: {} })
+      .finally(() => (isChanged = true))
+      .catch(() => {});
+    await Promise.all([expect(reading).rejects.toThrow(ConnectionLost), vi.advanceTimersByTimeAsync(8_000)]);
+    expect(isConnected.value).toBe(false);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(isChanged).toBe(false);
+  });
+
   it("the redirect of an expired Cloudflare Access session counts as a refusal, not as a lost connection", async () => {
     const sent = answers(() => {
       const redirect = new Response(null);
