@@ -1,4 +1,4 @@
-/** What the page of a key says about its requests over time: the period, the totals, the plot, and where they come from. */
+/** The texts of a key's page about its requests over time: the period, the totals, the plot, and where they come from. */
 import type { KeyHistory } from "../../../admin/wire.ts";
 import { type Line, lines, newTally, numbersOf, tallyOf } from "../overview/traffic.ts";
 import type { TimeRange } from "../parts/plot-data.ts";
