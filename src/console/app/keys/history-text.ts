@@ -13,13 +13,12 @@ export interface HistorySpan {
   readonly label: string;
   readonly words: string;
   readonly lengthMs: number;
-  readonly stepMs: number;
 }
 
 export const historySpans: readonly [HistorySpan, ...HistorySpan[]] = [
-  { name: "15m", label: "15 min", words: "in the last 15 minutes", lengthMs: 15 * minuteMs, stepMs: minuteMs },
-  { name: "1h", label: "1 h", words: "in the last hour", lengthMs: hourMs, stepMs: minuteMs },
-  { name: "24h", label: "24 h", words: "in the last 24 hours", lengthMs: 24 * hourMs, stepMs: 5 * minuteMs },
+  { name: "15m", label: "15 min", words: "in the last 15 minutes", lengthMs: 15 * minuteMs },
+  { name: "1h", label: "1 h", words: "in the last hour", lengthMs: hourMs },
+  { name: "24h", label: "24 h", words: "in the last 24 hours", lengthMs: 24 * hourMs },
 ];
 
 const none = { nearLimit: 0, latency: [], latencySumMs: 0 };
@@ -58,10 +57,19 @@ export function fittingSpan({ points: [first], to }: Pick<KeyHistory, "points" |
   return historySpans.find(({ lengthMs }) => ageMs <= lengthMs) ?? historySpans[0];
 }
 
+/** When the plot begins: with the first known request of the key, if that is later than the beginning of the span. */
+function beginningOf({ points: [first], to }: KeyHistory, { lengthMs }: HistorySpan): number {
+  const toMs = Date.parse(to);
+  const firstMs = first === undefined ? toMs : Date.parse(first.at);
+  return Math.max(toMs - lengthMs, Math.min(firstMs, toMs - historySpans[0].lengthMs));
+}
+
 /** The plot of a span, and the totals of what it shows. Steps outside of the known ranges have no value. */
-export function historyOf(history: KeyHistory, { lengthMs, stepMs }: HistorySpan) {
+export function historyOf(history: KeyHistory, span: HistorySpan) {
   const toMs = Date.parse(history.to);
-  const firstMs = Math.floor((toMs - lengthMs) / stepMs) * stepMs;
+  const fromMs = beginningOf(history, span);
+  const stepMs = toMs - fromMs <= 2 * hourMs ? minuteMs : 5 * minuteMs;
+  const firstMs = Math.floor(fromMs / stepMs) * stepMs;
   const times = Array.from({ length: Math.ceil((toMs - firstMs) / stepMs) }, (_, index) => firstMs + index * stepMs);
   const ranges = knownRanges(history);
   const isKnown = (atMs: number): boolean => ranges.some((each) => atMs + stepMs > each.fromMs && atMs < each.toMs);

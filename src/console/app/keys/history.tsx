@@ -83,7 +83,7 @@ function Shown({ policy, id, path, history, changes, onChange }: ShownProps) {
             <strong>{totalText(totals, period)}</strong>
           </div>
           <TimePlot
-            title={`Requests ${unitOf(span.stepMs)}`}
+            title={`Requests ${unitOf(data.stepMs)}`}
             summary={totalText(totals, period)}
             totalsOf={period}
             {...{ data, marks }}

@@ -63,6 +63,13 @@ describe("the history of a key", () => {
     expect(allowed?.values.filter((count) => count !== 0)).toEqual([3, 6, 3]);
   });
 
+  it("the plot of a longer span begins with the first request, and has steps of a minute in the first two hours", () => {
+    const { data } = historyOf(history([90, 3]), day);
+    expect([data.fromMs, data.stepMs]).toEqual([startMs - 90 * minuteMs, minuteMs]);
+    expect(historyOf(history([3]), day).data.fromMs).toBe(startMs - 15 * minuteMs);
+    expect(historyOf(history([700]), day).data.stepMs).toBe(5 * minuteMs);
+  });
+
   it("steps before the first sample have no value", () => {
     const { data } = historyOf(history([5], { sample: { from: at(-6), coverage: 1 } }), quarter);
     expect(data.series[0]?.values).toEqual([...Array.from({ length: 9 }, () => null), 0, 3, 0, 0, 0, 0]);
