@@ -225,11 +225,12 @@ export class StoredDenials {
   }
 
   #page(query: DenialsQuery, nowMs: number): LoggedDenials {
-    const { limit, nearMs = Infinity, toMs } = query;
+    const { limit, nearMs = Infinity, fromMs, toMs } = query;
     // One more on each side shows whether the log continues there.
     const isNear = Number.isFinite(nearMs);
     const older = this.#nearest({ ...query, toMs: Math.min(toMs, nearMs + 1) }, limit + 1, newestFirst);
-    const newer = isNear ? this.#nearest(query, limit + 1, oldestFirst, (denial) => denial.atMs > nearMs) : [];
+    const after = { ...query, fromMs: Math.max(fromMs, nearMs) };
+    const newer = isNear ? this.#nearest(after, limit + 1, oldestFirst, (denial) => denial.atMs > nearMs) : [];
     const most = Math.max(Math.floor(limit / 2), limit - older.length);
     const shownNewer = newer.slice(0, most);
     const shownOlder = older.slice(0, limit - shownNewer.length);
