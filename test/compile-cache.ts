@@ -6,9 +6,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Node reads the variable when a process starts. */
-export function setup(): () => void {
+export function setup(): void {
   const folder = mkdtempSync(join(tmpdir(), "headgate-compiled-"));
+  // Node reads the variable when a process starts.
   process.env["NODE_COMPILE_CACHE"] = folder;
-  return () => rmSync(folder, { recursive: true, force: true });
+  // Workers write at their end, which may come after the teardown.
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 }
