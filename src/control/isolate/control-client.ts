@@ -51,7 +51,7 @@ const staleIntervalMs = 1_000;
 
 const deadlineMs = 5_000;
 /** The longest time that a read of the statistics waits for the counts of its isolate. */
-const longestReportMs = 200;
+const longestReportMs = 500;
 const firstRetryMs = 1_000;
 const mostAlerts = 64;
 const hashLength = 16;

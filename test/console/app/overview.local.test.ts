@@ -48,14 +48,6 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     }
   };
 
-  // The first test of the file: no rule was made and nobody has read statistics, so that isolates report only every 30 seconds.
-  it("the first numbers have the requests of a moment before", async () => {
-    await denyLogins("192.0.2.8", 5);
-    const page = await site.open("?policy=login");
-    await page.locator(".headline").filter({ hasNotText: "Loading" }).waitFor();
-    expect(await countOf(tile(page, "Denied"))).toBe(5);
-  });
-
   it("traffic appears in the totals, the plot, its table, the policies and the denied keys", async () => {
     const page = await site.open("?span=1h&policy=login");
     await shown(page, "Overview");
