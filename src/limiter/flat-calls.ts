@@ -147,5 +147,6 @@ const isNumeric = (charges: readonly Charge[], reply: CheckReply): boolean =>
   Object.keys(reply).every((field) => numericFields.has(field)) &&
   reply.decisions.length === charges.length &&
   reply.decisions.every(
-    ({ cost, limits }, index) => cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
+    ({ cost, limits, reason }, index) =>
+      reason === undefined && cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
   );

@@ -119,6 +119,13 @@ describe("flat calls", () => {
     }
   });
 
+  it.each(["share", "class", "keys"] as const)("a reply carries the reason %s of a denial", (reason) => {
+    const sent = charge("5/minute", 6);
+    const reply = new TestObject().limiter.check({ key: "k", charges: [sent] });
+    const denied = { ...reply, decisions: reply.decisions.map((decision) => ({ ...decision, reason })) };
+    expect(decided([keyCheckOf([sent])], () => denied)).toEqual([denied]);
+  });
+
   it("a check that throws does not fail the other checks of the call", () => {
     const object = new TestObject();
     const good = keyCheckOf([charge("5/minute")]);
