@@ -81,16 +81,20 @@ export function resolveKey(
     return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
   }
   const readable = possible ?? claims;
-  // The claims in `possible` can deny a request, but not change its limits.
-  const match =
-    subject === null
-      ? null
-      : listMatch(policy, { ...subject, textsOf: (part) => compiled.textsOf(part)(request, readable) });
+  // The claims in `possible` can deny a request or lower its class, but not change its limits.
+  const reading: Subject | null =
+    subject === null ? null : { ...subject, textsOf: (part) => compiled.textsOf(part)(request, readable) };
+  const match = reading === null ? null : listMatch(policy, reading);
   if (match?.kind === "blocked") {
     return { kind: match.kind, policy, source: match.source, parts: key, values };
   }
   if (match !== null) return { kind: "exempt", policy, source: match.source };
-  const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
+  const { policy: charged, source } = chargedUnder(
+    policy,
+    subject,
+    request.withLimits,
+    possible === null ? null : reading,
+  );
   const missing = missingParts(key, values);
   const isComplete = missing.length === 0;
   const charge = { kind: "charge", policy: charged, source, parts: key, values } as const;
@@ -213,16 +217,18 @@ export function callerSubject(
 }
 
 /**
- * The policy with the limits, weight and class that apply to a request. Overrides and runtime rules take precedence over limits that the
- * Worker's code states.
+ * The policy with the limits, weight and class that apply to a request. Overrides and runtime rules take precedence over
+ * limits that the Worker's code states.
+ * @param possible see `prioritized`
  */
 function chargedUnder(
   policy: Policy,
   subject: Subject | null,
   withLimits: WithLimits | undefined,
+  possible: Subject | null = subject,
 ): Pick<KeyResolution, "policy" | "source"> {
   const { limitsRule } = policy;
-  const ofRequest = (base: Policy): Policy => (subject === null ? base : prioritized(base, subject));
+  const ofRequest = (base: Policy): Policy => (subject === null ? base : prioritized(base, subject, possible));
   const override = subject === null ? null : overrideFor(policy, subject);
   if (override !== null) {
     const overridden = compiledPolicy(policy).overridden.get(override.limits) ?? policy;

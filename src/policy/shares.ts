@@ -2,7 +2,7 @@
  * The fields `guaranteed`, `weight` and `classes`: what a key is guaranteed of its parent's limit, and which requests may
  * use only a part of the limits.
  */
-import { acceptedWeight, type Guarantee, isWeight, type Limit, shareOf } from "../strategies/index.ts";
+import { acceptedWeight, compiledLimit, type Guarantee, isWeight, type Limit, shareOf } from "../strategies/index.ts";
 import { isRecord } from "../validation/json.ts";
 import { acceptedFields, asText, joinPath, type ReportField } from "../validation/problems.ts";
 import { memoized } from "./caches.ts";
@@ -48,8 +48,8 @@ export function readPriorities(
   report: ReportField,
 ): Priorities {
   const { guaranteed, weight, classes, consistency } = written;
-  if (guaranteed === undefined && weight !== undefined) {
-    report({ field: "weight", value: weight, accepted: "nothing without guaranteed" });
+  if (weight !== undefined && guaranteed !== "fair") {
+    report({ field: "weight", value: weight, accepted: 'nothing unless guaranteed is "fair"' });
   }
   if (classes !== undefined && consistency !== undefined && consistency !== "strict") {
     report({ field: "classes", value: classes, accepted: 'nothing unless consistency = "strict"' });
@@ -82,14 +82,15 @@ export function readPriorities(
 }
 
 function readShare(
-  { name, guaranteed }: WrittenFields,
+  { name, guaranteed, within }: WrittenFields,
   parent: Parent | null,
   limits: readonly Limit[],
   report: ReportField,
 ): PolicyShare | null {
   const reportShare = (accepted: string): void => report({ field: "guaranteed", value: guaranteed, accepted });
   if (parent === null) {
-    reportShare("nothing without within");
+    // An invalid parent is a problem already.
+    if (within === undefined) reportShare("nothing without within");
     return null;
   }
   const share = shareOf({ limits }, guaranteed, parent, reportShare);
@@ -143,6 +144,13 @@ function readWhen(condition: ReturnType<typeof readCondition>, { when }: Written
   return null;
 }
 
+/** The percentage of a class that may use no unit of a limit; null if each class may use at least one. */
+export function emptyClass({ limits, classes }: Pick<Policy, "limits" | "classes">): number | null {
+  const isEmpty = (upTo: number): boolean =>
+    limits.some((limit) => Math.floor((compiledLimit(limit).capacity * upTo) / wholeLimit) === 0);
+  return classes.find(({ upTo }) => isEmpty(upTo))?.upTo ?? null;
+}
+
 /** The key parts that the conditions read. */
 export const priorityParts = ({ weights, classes }: Pick<Priorities, "weights" | "classes">): KeyPart[] =>
   [...weights, ...classes].map(({ when }) => when.part);
@@ -163,15 +171,18 @@ export function priorityPartsOf(field: "weight" | "classes", policy: WrittenFiel
  */
 const variantsOf = memoized<Policy, Map<string, Policy>>(() => new Map());
 
-/** The policy with the weight and the class of a request. */
-export function prioritized(policy: Policy, subject: Subject): Policy {
+/**
+ * The policy with the weight and the class of a request.
+ * @param possible the subject with all claims that an origin may read, so that a client cannot leave its class by sending
+ * several tokens. Null if there are too many to verify: each condition on a claim then holds.
+ */
+export function prioritized(policy: Policy, subject: Subject, possible: Subject | null = subject): Policy {
   const { weights, classes } = policy;
   if (weights.length === 0 && classes.length === 0) return policy;
+  const isOf = (when: Condition): boolean =>
+    possible === null && when.part.kind === "jwt" ? true : matchesCondition(when, possible ?? subject);
   const weight = weights.find(({ when }) => matchesCondition(when, subject))?.weight ?? policy.weight;
-  const upTo = classes.reduce(
-    (least, each) => (each.upTo < least && matchesCondition(each.when, subject) ? each.upTo : least),
-    wholeLimit,
-  );
+  const upTo = classes.reduce((least, each) => (each.upTo < least && isOf(each.when) ? each.upTo : least), wholeLimit);
   if (weight === policy.weight && upTo === policy.upTo) return policy;
   const variants = variantsOf(policy);
   const name = `${weight} ${upTo}`;

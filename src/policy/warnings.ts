@@ -12,6 +12,7 @@ import {
 import { reservedCost } from "./cost.ts";
 import { keyWarning, partName } from "./key.ts";
 import { limitLists, longestDelayMs, type Policy } from "./policy.ts";
+import { emptyClass } from "./shares.ts";
 
 interface Warning {
   /** The field of the policy that the warning is about. */
@@ -67,6 +68,11 @@ function wholePolicyWarnings(policy: Policy): Warning[] {
   if (lists.some(isTooMuch)) {
     const text = "every request is denied, because its cost is greater than the limits can ever allow";
     warnings.push({ field: "cost", text });
+  }
+  const empty = emptyClass(policy);
+  if (empty !== null) {
+    const text = `every request of a class is denied, because ${empty} % of a limit is less than 1 unit`;
+    warnings.push({ field: "classes", text });
   }
   const syncedBytes = Math.max(0, ...lists.map(storedBytes));
   if (consistency.kind === "eventual" && syncedBytes > mostSyncedBytes) {

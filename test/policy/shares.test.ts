@@ -7,7 +7,7 @@ import { resolveCallerKey, resolveKey } from "../../src/policy/resolve-key.ts";
 import { chargeOf, chargeTextOf } from "../../src/limiter/isolate/outcome.ts";
 import { describeProblem } from "../../src/validation/problems.ts";
 import { policyOf, requestTo } from "./harness.ts";
-import { namedProblemsIn } from "./parsed.ts";
+import { configOf, namedProblemsIn } from "./parsed.ts";
 import { type Fields, secrets, treeOf } from "./trees.ts";
 
 const model: Fields = { name: "model", key: "global", limits: ["100/second", "1000/minute"] };
@@ -57,6 +57,12 @@ describe("the field guaranteed", () => {
   it("a policy without a parent guarantees nothing", () => {
     const { within: _, ...root } = tenant;
     expect(linesOf(root)).toEqual(['POLICIES[0] (tenant) guaranteed: expected nothing without within, got "fair"']);
+  });
+
+  it("an invalid or unknown parent gives no second problem", () => {
+    const ofRoot = ["POLICIES[0] (model) dryRun: expected true or false, got 1"];
+    expect(linesOf({ ...model, dryRun: 1 }, tenant)).toEqual(ofRoot);
+    expect(linesOf(model, { ...tenant, within: "modle" })).toEqual([expect.stringContaining("within: expected")]);
   });
 
   it("fair needs a parent with the window of a limit of the policy", () => {
@@ -116,15 +122,19 @@ describe("the field weight", () => {
     [[{ when: "jwt:plan=pro", weight: 1_000_001 }], "weight[0].weight: expected an integer from 1 to 1000000"],
     [[{ when: "header:X-Plan=pro", weight: 4 }], 'weight[0].when: expected "<part>=<value>" with a part that callers'],
     [[{ when: "plan", weight: 4 }], 'weight[0].when: expected "<part>=<value>" with a part that callers'],
-    [[{ when: "jwt:plan=pro", wieght: 4, weight: 4 }], "weight[0].wieght: expected one of the fields when, weight, got 4; did you mean weight?"],
+    [
+      [{ when: "jwt:plan=pro", wieght: 4, weight: 4 }],
+      "weight[0].wieght: expected one of the fields when, weight, got 4; did you mean weight?",
+    ],
   ])("%j is a problem at its place", (weight, line) => {
     expect(linesOf(model, { ...tenant, weight })).toEqual([expect.stringContaining(`POLICIES[1] (tenant) ${line}`)]);
   });
 
-  it("has no meaning without guaranteed", () => {
+  it.each([undefined, "5/second"])("has no meaning with guaranteed = %j", (guaranteed) => {
     const { guaranteed: _, ...plain } = tenant;
-    expect(linesOf(model, { ...plain, weight: 2 })).toEqual([
-      "POLICIES[1] (tenant) weight: expected nothing without guaranteed, got 2",
+    const stated = guaranteed === undefined ? plain : { ...plain, guaranteed };
+    expect(linesOf(model, { ...stated, weight: 2 })).toEqual([
+      'POLICIES[1] (tenant) weight: expected nothing unless guaranteed is "fair", got 2',
     ]);
   });
 });
@@ -141,6 +151,27 @@ describe("the field classes", () => {
     const batch = { "X-Batch": "1" };
     expect([upTo("pro"), upTo("free"), upTo("free", batch), upTo("pro", batch)]).toEqual([100, 70, 50, 50]);
     expect(chargedOf(policy, {}, { "X-Batch": "0, 1" }).upTo).toBe(50);
+  });
+
+  it("a claim that an origin may read puts the request into a class, but gives no weight", () => {
+    const weight = [{ when: "jwt:plan=free", weight: 4 }];
+    const { last } = treeOf(model, { ...tenant, classes, weight, key: "ip" });
+    const { policy } = resolveKey(last, requestTo("/", {}), {}, { plan: ["pro", "free"] });
+    expect([policy.upTo, policy.weight]).toEqual([70, 1]);
+  });
+
+  it("a request with too many tokens to verify is of each class by a claim, and of no other", () => {
+    const policy = policyOf({ key: "global", classes });
+    expect(resolveKey(policy, requestTo("/", {}), {}, null).policy.upTo).toBe(70);
+  });
+
+  it("a class that may not use a single unit is a warning", () => {
+    const warningsOf = (limits: string) =>
+      configOf({ ...secrets, POLICIES: [{ name: "a", key: "global", limits, classes }] }).warnings;
+    expect(warningsOf("2/minute")).toEqual([]);
+    expect(warningsOf("1/minute")).toEqual([
+      'POLICIES[0].classes: the policy "a": every request of a class is denied, because 70 % of a limit is less than 1 unit',
+    ]);
   });
 
   it("the charges of a class have their own text, and the same one for each request", () => {
