@@ -247,10 +247,11 @@ function causeWithoutWait({ outcome, reason, limits, bannedForMs, cost }: Cause)
       return `its cost of ${numberText(cost)} exceeds the capacity; ${usedText(limits)}`;
     case "delay":
       return `the wait would have exceeded maxDelay; ${usedText(limits)}`;
+    // What remained for the request is less than what remained of the limit, so the used units are not known.
     case "share":
-      return `other keys were guaranteed the rest; ${usedText(limits)}`;
+      return "other keys were guaranteed the rest of the limit";
     case "class":
-      return `the class of the request may not use the rest; ${usedText(limits)}`;
+      return "the class of the request may not use the rest of the limit";
     case "keys":
       return "too many keys of the root were in use for a new one";
     case "limit":
