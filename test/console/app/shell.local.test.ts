@@ -257,10 +257,11 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
         // oxlint-enable no-await-in-loop
       }
     };
-    await visitAll(1);
+    // The first visits compile functions and fill bounded caches.
+    await visitAll(3);
     const before = await heapBytes(page);
     await visitAll(2);
-    expect((await heapBytes(page)) - before).toBeLessThan(1_000_000);
+    expect((await heapBytes(page)) - before).toBeLessThan(700_000);
   });
 
   it("after its token is revoked, an open console says so and stops calling, and continues with another token", async () => {
