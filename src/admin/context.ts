@@ -54,10 +54,20 @@ export function requireRight({ actor, may }: Operator, right: AdminRight): void 
   throw new CallRefused({ kind: "operator-not-permitted", right, via });
 }
 
-/** @throws CallRefused when the text is no partition key, which is 256 bits in base64url */
-export function keyIdOf(text: string): string {
-  if (!/^[\w-]{43}$/.test(text)) throw new CallRefused({ kind: "unknown-key" });
-  return text;
+/**
+ * @param policy default: the key may be of any policy
+ * @throws CallRefused when the text is no partition key, which has 256 bits in base64url for each level of its tree
+ */
+export function keyIdOf(text: string, policy?: Pick<Policy, "name" | "ancestors">): string {
+  if (!/^[\w-]{43}(?:\.[\w-]{43}){0,7}$/.test(text)) throw new CallRefused({ kind: "unknown-key" });
+  if (policy === undefined) return text;
+  const levels = [...policy.ancestors.map((each) => each.policy), policy.name];
+  const given = text.split(".").length;
+  if (given === levels.length) return text;
+  const missing = levels.slice(given).join(" and ");
+  const problem = missing === "" ? `${given} parts are too many` : `the part of ${missing} is missing`;
+  const parts = levels.length === 1 ? "1 part" : `${levels.length} parts (${levels.join(", ")})`;
+  throw fieldsRefused([{ field: "id", accepted: `the id of a key of ${policy.name}, which has ${parts}; ${problem}` }]);
 }
 
 /** An answer in JSON. Each caller must state the type of the value: one of the types in `wire.ts`. */

@@ -79,6 +79,21 @@ export interface ExplainedUnits {
   readonly nextEndInMs: number | null;
 }
 
+/** A level of a tree, as if its key alone were charged. */
+export interface ExplainedLevel {
+  readonly policy: string;
+  /** The partition key of this level. */
+  readonly id: string;
+  readonly mode: PolicyMode;
+  readonly allowed: boolean;
+  readonly reason: ExplainedReason;
+  /** 0 when allowed; null when waiting does not help. */
+  readonly retryAfterMs: number | null;
+  readonly limits: readonly ExplainedLimit[];
+  /** The outcome in one sentence. */
+  readonly text: string;
+}
+
 type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-silent";
 
 /** The outcome that a request of cost 1 would have now, and the reasons. */
@@ -94,7 +109,7 @@ export interface Explanation {
   readonly onError: FailureMode;
   /** Unless it is `strict`, isolates decide some requests locally and report them to the object later. */
   readonly consistency: Policy["consistency"]["kind"];
-  /** Whether a request of cost 1 is allowed, if no step with an unknown result matches. */
+  /** Whether a request of cost 1 is allowed by all levels, if no step with an unknown result matches. */
   readonly allowed: boolean;
   readonly reason: ExplainedReason;
   /** 0 when allowed; null when waiting does not help. */
@@ -125,6 +140,8 @@ export interface Explanation {
     /** The key rules that the key's object has stored. */
     readonly key: RulesVersion | null;
   };
+  /** The levels that must all allow a request, the root first and this key last. Absent unless the policy is within another one. */
+  readonly levels?: readonly ExplainedLevel[];
   /** The explanation in words, by part. */
   readonly lines: ExplanationLines;
   /** The same words as lines of plain text. The first is the outcome. */

@@ -23,11 +23,11 @@ import {
   text,
 } from "./context.ts";
 import type { LoggedKeysView, RevealedKey, RevealedKeys, TopKeyList } from "./wire.ts";
-import { type KeyValue, mostKeyParts } from "../policy/key.ts";
+import { type KeyValue, mostKeyParts, partName } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
 import { missingParts } from "../policy/resolve-key.ts";
-import { keyLevels } from "../policy/within.ts";
+import { keyLevels, shownName } from "../policy/within.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";
@@ -40,8 +40,7 @@ import { type Operator, refuseCrossSite } from "./authenticate.ts";
 export async function resetKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
   const policy = policyOf(context, c.req.param("policy") ?? "");
-  refuseWithin(policy, "id");
-  const key = keyIdOf(c.req.param("id") ?? "");
+  const key = keyIdOf(c.req.param("id") ?? "", policy);
   const { bans, limiter } = context.runtime;
   const { actor } = c.var.operator;
   // The audit entry is written first, so that no reset is missing from the audit log.
@@ -194,23 +193,13 @@ export function refuseSecondName({ key, id, tenant }: KeyName): void {
   throw fieldsRefused([{ field, accepted: "no value together with id" }]);
 }
 
-/**
- * An id does not reveal the key of its root, by which the object is found.
- * @throws CallRefused for a policy with `within`
- */
-export function refuseWithin({ name, ancestors: [root] }: Policy, field: string): void {
-  if (root === undefined) return;
-  const accepted = `a key of a policy without within, as ${root.policy}: ${name} is within it`;
-  throw fieldsRefused([{ field, accepted }]);
-}
-
 /** @throws CallRefused when the name does not fit the policy's key */
 export async function namedKey({ runtime, sealer }: AdminContext, policy: Policy, name: KeyName): Promise<NamedKey> {
   refuseSecondName(name);
   const { id, tenant = null } = name;
-  if (id !== undefined) return { key: keyIdOf(id), sealedKey: null };
+  if (id !== undefined) return { key: keyIdOf(id, policy), sealedKey: null };
   const values = keyValues(policy, name.key);
-  const key = await runtime.partitions.partitionKey(policy.key, values, tenant);
+  const key = await runtime.partitions.keyOf(policy, values, tenant);
   const sealedKey = await sealer.seal(policy.name, key, labelOf({ parts: policy.key, values, tenant }));
   return { key, sealedKey };
 }
@@ -229,13 +218,12 @@ function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
   });
   if (errors.length > 0) throw fieldsRefused(errors);
   const values = callerKeyValues(policy, texts);
-  if (values === null) throw new CallRefused(invalidKey(policy));
-  const level = keyLevels(policy).find(
-    ({ from, to, onMissingKey }) =>
-      onMissingKey !== "shared" && missingParts(parts.slice(from, to), values.slice(from, to)).length > 0,
-  );
-  if (level !== undefined) {
-    const accepted = `a text for every part, because onMissingKey is "${level.onMissingKey}"`;
+  if (values === null) throw new CallRefused(invalidKey(policy, texts ?? []));
+  for (const { from, to, onMissingKey } of keyLevels(policy)) {
+    const missing = missingParts(parts.slice(from, to), values.slice(from, to));
+    if (onMissingKey === "shared" || missing.length === 0) continue;
+    const names = missing.map((part) => shownName(partName(part), policy)).join(", ");
+    const accepted = `a text for every part, because onMissingKey is "${onMissingKey}"; ${names} is missing`;
     throw fieldsRefused([{ field: "key", accepted }]);
   }
   return values;

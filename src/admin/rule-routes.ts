@@ -23,7 +23,7 @@ import {
   requireMatch,
   text,
 } from "./context.ts";
-import { type NamedKey, keyNameEntries, namedKey, refuseWithin, requireReveal, revealed } from "./key-routes.ts";
+import { type NamedKey, keyNameEntries, namedKey, requireReveal, revealed } from "./key-routes.ts";
 import { adoptRules } from "./policy-routes.ts";
 import { contentEntries, endEntries, hasKind, keyKinds, note, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
@@ -130,7 +130,6 @@ async function keyOf(context: AdminContext, policy: Policy, creation: Creation):
       const accepted = 'a key or an id, or the scope "policy" for a rule of the whole policy';
       throw fieldsRefused([{ field: "key", accepted }]);
     }
-    refuseWithin(policy, key === undefined ? "id" : "key");
     return namedKey(context, policy, creation);
   }
   const errors = Object.entries({ key, id, tenant })

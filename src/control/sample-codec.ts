@@ -2,10 +2,12 @@
  * The compact form of sampled traffic, in which isolates send it and the control plane stores it.
  *
  * The first byte is the version, followed by the earliest time. Each key has its 32 bytes, the number of its events, and
- * its events in order of time. An event begins with the milliseconds since the event before it, doubled. The sum is odd when the
+ * its events in order of time. In version 2, which is written only for keys within others, the number of the key's levels
+ * comes first, and each level has 32 bytes. An event begins with the milliseconds since the event before it, doubled. The sum is odd when the
  * event has flags and further fields; without them it is an allowed arrival with cost 1. Integers have seven bits in
  * each byte, the lowest first; all bytes but the last have the highest bit set.
  */
+import { mostKeyParts } from "../policy/key.ts";
 import { fromBase64Url, toBase64Url } from "./base64url.ts";
 import type { OutcomeName } from "./protocol.ts";
 
@@ -49,6 +51,8 @@ export type SampledEvent = SampledArrival | SampledSettlement;
 export type SampledKeys = ReadonlyMap<string, readonly SampledEvent[]>;
 
 const version = 1;
+const versionWithLevels = 2;
+const separator = ".";
 const keyBytes = 32;
 const settlementNumber = 7;
 const numberMask = 7;
@@ -69,10 +73,13 @@ export function encodeSamples(keys: SampledKeys): Uint8Array<ArrayBuffer> {
     (earliestMs, [, [first]]) => Math.min(earliestMs, first?.atMs ?? earliestMs),
     Number.MAX_SAFE_INTEGER,
   );
-  writer.integer(version);
+  const hasLevels = ordered.some(([key]) => key.includes(separator));
+  writer.integer(hasLevels ? versionWithLevels : version);
   writer.integer(firstMs);
   for (const [key, events] of ordered) {
-    writer.key(key);
+    const levels = key.split(separator);
+    if (hasLevels) writer.integer(levels.length);
+    for (const level of levels) writer.key(level);
     writer.integer(events.length);
     let previousMs = firstMs;
     for (const event of events) {
@@ -87,13 +94,15 @@ export function encodeSamples(keys: SampledKeys): Uint8Array<ArrayBuffer> {
 export function decodeSamples(bytes: Uint8Array): Map<string, SampledEvent[]> {
   const reader = new Reader(bytes);
   const found = reader.integer();
-  if (found !== version) {
-    throw new RangeError(`the samples have version ${found}, expected ${version}`);
+  if (found !== version && found !== versionWithLevels) {
+    throw new RangeError(`the samples have version ${found}, expected ${version} or ${versionWithLevels}`);
   }
   const firstMs = reader.integer();
   const keys = new Map<string, SampledEvent[]>();
   while (!reader.isAtEnd) {
-    const key = reader.key();
+    const levels = found === versionWithLevels ? reader.integer() : 1;
+    if (levels < 1 || levels > mostKeyParts) throw damaged("a key has no level, or too many");
+    const key = Array.from({ length: levels }, () => reader.key()).join(separator);
     if (keys.has(key)) throw damaged("a key is repeated");
     const count = reader.integer();
     const events: SampledEvent[] = [];

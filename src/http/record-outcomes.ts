@@ -160,8 +160,9 @@ export async function recordKeyDenials(
   const keys = await Promise.all(
     denials.map(async (denial) => {
       if (denial.kind !== "blocked") return null;
-      const { parts, values } = denial;
-      return { partitionKey: await partitions.partitionKey(parts, values, tenant), plain: { parts, values, tenant } };
+      const { parts, values, ancestorParts } = denial;
+      const partitionKey = await partitions.partitionKey(parts, values, tenant, ancestorParts);
+      return { partitionKey, plain: { parts, values, tenant } };
     }),
   );
   let instance: string | null = null;

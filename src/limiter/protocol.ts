@@ -11,6 +11,7 @@
  * such as a new value of a check, needs a method with a new name.
  */
 import type { Ban } from "../policy/denials.ts";
+import { rootOfKey } from "../policy/partition-key.ts";
 import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/placement.ts";
 import type { Durability } from "../policy/policy.ts";
 import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
@@ -38,11 +39,13 @@ export interface ObjectLocation {
 
 /**
  * An object for one key has the partition key as its name; a shard is named `<shard>-of-<shards>`. A location hint adds
- * `@<hint>`. These names must never change: what is stored under the old names would be lost.
+ * `@<hint>`. These names must never change: what is stored under the old names would be lost. A key within others is in the
+ * object of its root's key.
  */
 export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
   const { shards, locationHint, jurisdiction } = settings;
-  const base = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
+  const rootKey = rootOfKey(partitionKey);
+  const base = shards === null ? rootKey : `${shardOf(rootKey, shards)}-of-${shards}`;
   const name = locationHint === null ? base : `${base}@${locationHint}`;
   return { name, locationHint, jurisdiction };
 }

@@ -106,7 +106,11 @@ const pseudonymLength = 16;
  * A pseudonym of a key in events: 96 bits of its HMAC. The holder of `KEY_SECRET` can compute it for a known key.
  * @param partitionKey an HMAC in base64url
  */
-export const keyPseudonym = (partitionKey: string): string => partitionKey.slice(0, pseudonymLength);
+export function keyPseudonym(partitionKey: string): string {
+  // A key within others begins with their keys.
+  const start = partitionKey.lastIndexOf(".") + 1;
+  return partitionKey.slice(start, start + pseudonymLength);
+}
 
 const longestErrorText = 500;
 

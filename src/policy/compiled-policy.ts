@@ -28,8 +28,8 @@ export const compiledPolicy = memoized((policy: Policy) => {
     ...matcherOf(matchesOf(policy)),
     /** The levels of the key: one without ancestors. */
     levels,
-    /** The root's part of the key. */
-    rootParts: key.slice(0, levels[0]?.to),
+    /** See `PartitionKeyParts`. */
+    ancestorParts: policy.ancestors.map(({ keyParts }) => keyParts),
     /** See `addressedKey`. One object for each result, because derived values are cached by the list of parts. */
     addressedKey: (isAddressed: readonly boolean[]): AddressedKey => {
       const name = isAddressed.join();

@@ -1,6 +1,7 @@
 /** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
-import { type KeyPart, type KeyValue, partName, type PlainKey } from "./key.ts";
+import { type KeyPart, type KeyValue, partName } from "./key.ts";
 import { BoundedMap, memoized } from "./caches.ts";
+import type { Policy } from "./policy.ts";
 
 /** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
 export type Hmac = (text: string) => Promise<string>;
@@ -21,10 +22,38 @@ export function hmacWith(secret: string, hold = (hmac: Promise<string>) => hmac)
   return (text) => hold(hmac(text));
 }
 
-interface KeyInTree extends Pick<PlainKey, "parts" | "values"> {
-  /** The key of the root; null unless the key is within another one. */
-  readonly root: Pick<PlainKey, "parts" | "values"> | null;
+/**
+ * Stands between the levels of a partition key. A key within others begins with the keys of its ancestors, so that it leads
+ * to the object of the root's key, and to the key of its parent.
+ */
+const separator = ".";
+
+/** The keys of the ancestors of a key, the root first; none for a key within no other. */
+export const ancestorsOfKey = (partitionKey: string): readonly string[] => {
+  const levels = partitionKey.split(separator);
+  return levels.slice(0, -1).map((_, index) => levels.slice(0, index + 1).join(separator));
+};
+
+/** The key of the root, in whose object a key is decided: the key itself if it is within no other. */
+export function rootOfKey(partitionKey: string): string {
+  const end = partitionKey.indexOf(separator);
+  return end === -1 ? partitionKey : partitionKey.slice(0, end);
 }
+
+/** The HMAC of the whole key, without the keys of its ancestors. */
+export const ownPartOf = (partitionKey: string): string => partitionKey.slice(partitionKey.lastIndexOf(separator) + 1);
+
+/** Whether a key is within another one, at whatever level. */
+export const isKeyWithin = (partitionKey: string, ancestor: string): boolean =>
+  partitionKey.startsWith(`${ancestor}${separator}`);
+
+/** The beginnings of a list of parts. One object for each, because encodings are cached by the list. */
+const beginningsOf = memoized((parts: readonly KeyPart[]) => parts.map((_, index) => parts.slice(0, index + 1)));
+
+export const beginningOf = (parts: readonly KeyPart[], count: number): readonly KeyPart[] =>
+  beginningsOf(parts)[count - 1] ?? parts;
+
+const noAncestors: readonly number[] = [];
 
 /** A look-up is cheaper than a new HMAC. */
 const mostCached = 4_096;
@@ -40,27 +69,35 @@ export class PartitionKeys {
   }
 
   /**
-   * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
+   * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. A key within others begins with the keys
+   * of its ancestors.
    * @param tenant whose key it is; null: the proxy's, which tokens without a tenant share
+   * @param ancestorParts with how many of the parts the key of each ancestor ends, the root first. Default: no ancestors
    * @returns no promise when the key is cached
    */
   partitionKey(
     parts: readonly KeyPart[],
     values: readonly KeyValue[],
     tenant: string | null = null,
+    ancestorParts = noAncestors,
   ): string | Promise<string> {
     const key = encodingOf(parts)(values);
-    return this.#keyOf(tenant === null ? key : `{"tenant":${JSON.stringify(tenant)},"key":${key}}`);
+    const own = this.#keyOf(tenant === null ? key : `{"tenant":${JSON.stringify(tenant)},"key":${key}}`);
+    if (ancestorParts.length === 0) return own;
+    const above = ancestorParts.map((count) =>
+      this.partitionKey(beginningOf(parts, count), values.slice(0, count), tenant),
+    );
+    return Promise.all([...above, own]).then((levels) => levels.join(separator));
   }
 
-  /** The partition keys of a spend. `rootKey` is absent unless the key has a root. */
-  async spendKeys(
-    { parts, values, root }: KeyInTree,
+  /** The partition key of a policy's key, by one value for each part. */
+  keyOf(
+    { key, ancestors }: Pick<Policy, "key" | "ancestors">,
+    values: readonly KeyValue[],
     tenant: string | null = null,
-  ): Promise<{ readonly partitionKey: string; readonly rootKey?: string }> {
-    const partitionKey = await this.partitionKey(parts, values, tenant);
-    if (root === null) return { partitionKey };
-    return { partitionKey, rootKey: await this.partitionKey(root.parts, root.values, tenant) };
+  ): string | Promise<string> {
+    const ancestorParts = ancestors.map(({ keyParts }) => keyParts);
+    return this.partitionKey(key, values, tenant, ancestorParts);
   }
 
   /**

@@ -6,6 +6,7 @@ import { type DecisionSource, listMatch, overrideFor, type Subject } from "./lis
 import { compiledPolicy } from "./compiled-policy.ts";
 import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
 import { callerKeyValues, canonicalText } from "./key-text.ts";
+import { beginningOf } from "./partition-key.ts";
 import { prioritized } from "./shares.ts";
 import { chargesMissing, type KeyedPolicy, settingsOfPart, valuesOf } from "./within.ts";
 
@@ -21,11 +22,7 @@ export type KeyResolution = {
   /** See `NamedKeys`. Default: none. Null when there are too many, which denies the request. */
   readonly named?: NamedKeys["keys"] | null;
 } & (
-  | ({
-      readonly kind: "charge";
-      /** The root's key, whose object decides. Absent without ancestors. */
-      readonly root?: PartitionKeyParts;
-    } & PartitionKeyParts)
+  | ({ readonly kind: "charge" } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
   | { readonly kind: "exempt" }
   /**
@@ -54,6 +51,8 @@ export interface PartitionKeyParts {
   readonly parts: readonly KeyPart[];
   /** One for each of `parts`. */
   readonly values: readonly KeyValue[];
+  /** The number of parts of each ancestor's key, with which the key begins, the root first. */
+  readonly ancestorParts: readonly number[];
 }
 
 /** @param possible see `TokenClaims` */
@@ -66,6 +65,7 @@ export function resolveKey(
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, addresses } = policy;
   const compiled = compiledPolicy(policy);
+  const { ancestorParts } = compiled;
   const values = compiled.keyValues(request, claims);
   const subject: Subject | null = compiled.hasEntries
     ? {
@@ -86,7 +86,7 @@ export function resolveKey(
     subject === null ? null : { ...subject, textsOf: (part) => compiled.textsOf(part)(request, readable) };
   const match = reading === null ? null : listMatch(policy, reading);
   if (match?.kind === "blocked") {
-    return { kind: match.kind, policy, source: match.source, parts: key, values };
+    return { kind: match.kind, policy, source: match.source, parts: key, values, ancestorParts };
   }
   if (match !== null) return { kind: "exempt", policy, source: match.source };
   const { policy: charged, source } = chargedUnder(
@@ -97,9 +97,7 @@ export function resolveKey(
   );
   const missing = missingParts(key, values);
   const isComplete = missing.length === 0;
-  const charge = { kind: "charge", policy: charged, source, parts: key, values } as const;
-  const root = rootKeyOf(policy, values);
-  const own = root === null ? charge : { ...charge, root };
+  const own = { kind: "charge", policy: charged, source, parts: key, values, ancestorParts } as const;
   if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
   const named = hasKeyStates(policy) ? namedKeys(policy, values, request, readable) : [];
   if (named === null) {
@@ -129,26 +127,14 @@ export function missingKeyResult(policy: Policy, values: readonly KeyValue[], ad
   if (!isAddressed.includes(true)) return null;
   // A key with the address lacks a part of the whole key, so none of the named keys equals it.
   const replaced = addressedKey(isAddressed);
-  const { parts, rootParts } = replaced;
-  const charged = valuesOf(replaced, values, addressOf());
-  const root = { parts: rootParts, values: charged.slice(0, rootParts.length) };
-  return { kind: "charge", parts, values: charged, ...(levels.length > 1 && { root }) } as const;
+  const { parts, ancestorParts } = replaced;
+  return { kind: "charge", parts, values: valuesOf(replaced, values, addressOf()), ancestorParts } as const;
 }
 
-/**
- * The root's key, in whose object a key of the policy is decided. Null without ancestors.
- * @param values one for each part of the policy's key
- */
-export function rootKeyOf(policy: Policy, values: readonly KeyValue[]): PartitionKeyParts | null {
-  if (policy.ancestors.length === 0) return null;
-  const { rootParts: parts } = compiledPolicy(policy);
-  return { parts, values: values.slice(0, parts.length) };
-}
-
-/** The keys, as lists of parts, that the policy may charge, and their roots. Only one level is charged by the address. */
+/** The keys, as lists of parts, that the policy may charge, and those of its ancestors. Only one level is charged by the address. */
 export function chargedKeys(policy: Policy): readonly (readonly KeyPart[])[] {
-  const { levels, rootParts, addressedKey } = compiledPolicy(policy);
-  const keys = levels.length === 1 ? [policy.key] : [policy.key, rootParts];
+  const { levels, ancestorParts, addressedKey } = compiledPolicy(policy);
+  const keys = [policy.key, ...ancestorParts.map((count) => beginningOf(policy.key, count))];
   if (policy.onMissingKey !== "ip") return keys;
   return [...keys, addressedKey(levels.map(({ isOwn }) => isOwn)).parts];
 }

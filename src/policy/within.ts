@@ -203,8 +203,8 @@ export const chargesMissing = ({ onMissingKey, isOwn }: KeyLevel): boolean =>
 /** The key that is charged when some levels are charged by the client's address. */
 export interface AddressedKey {
   readonly parts: readonly KeyPart[];
-  /** Those of them that make up the root's key. */
-  readonly rootParts: readonly KeyPart[];
+  /** See `PartitionKeyParts`. */
+  readonly ancestorParts: readonly number[];
   /** For each part, the index of its value in the whole key; null for the address. */
   readonly sources: readonly (number | null)[];
 }
@@ -223,17 +223,17 @@ export function addressedKey(
 ): AddressedKey {
   const parts: KeyPart[] = [];
   const sources: (number | null)[] = [];
-  let rootParts: readonly KeyPart[] = [];
-  for (const [index, { from, to }] of levels.entries()) {
+  const ancestorParts: number[] = [];
+  for (const [index, { from, to, isOwn }] of levels.entries()) {
     const own = isAddressed[index] === true ? [addressPart] : key.slice(from, to);
     for (const [offset, part] of own.entries()) {
       if (part.kind === "ip" && parts.some(({ kind }) => kind === "ip")) continue;
       parts.push(part);
       sources.push(isAddressed[index] === true ? null : from + offset);
     }
-    if (index === 0) rootParts = [...parts];
+    if (!isOwn) ancestorParts.push(parts.length);
   }
-  return { parts, rootParts, sources };
+  return { parts, ancestorParts, sources };
 }
 
 export const valuesOf = (

@@ -3,26 +3,26 @@ import * as v from "valibot";
 import { callerKeyValues, canonicalText } from "../../policy/key-text.ts";
 import { type KeyValue, partName } from "../../policy/key.ts";
 import { overrideFor } from "../../policy/lists.ts";
-import type { PartitionKeys } from "../../policy/partition-key.ts";
+import { ancestorsOfKey, type PartitionKeys } from "../../policy/partition-key.ts";
 import type { Policy } from "../../policy/policy.ts";
 import {
   type CallerAttributes,
   contradictedPart,
   missingKeyResult,
   noAttributes,
+  callerLevels,
   callerSubject,
-  rootKeyOf,
 } from "../../policy/resolve-key.ts";
 import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
 import type { PolicyState, Rule } from "../../control/protocol.ts";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
-import { contradiction, invalidKey } from "../../http/check/operations.ts";
+import { contradiction, invalidKey, wholeAttributes } from "../../http/check/operations.ts";
 import { type Runtime, waitUntilFrom } from "../../http/runtime.ts";
 import { type Failure, isFailure } from "../../http/wire/problems.ts";
 import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { allows, denialReason, type Outcome, outcomesOf } from "../../limiter/isolate/outcome.ts";
-import type { ExplainReply, OpenUnits } from "../../limiter/explanation.ts";
+import type { ExplainedCharge, ExplainReply, OpenUnits } from "../../limiter/explanation.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
 import { limitSentence } from "../../strategies/index.ts";
 import { fields } from "../../validation/problems.ts";
@@ -40,7 +40,7 @@ import {
 } from "../context.ts";
 import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
 import type { ExplainedLimit, ExplainedRule, ExplainedStep, ExplainedUnits, Explanation, StepName } from "../wire.ts";
-import { type Explained, explanationLines, explanationText } from "./lines.ts";
+import { explained, type Explained } from "./lines.ts";
 import { limitsStepOf, type StepFacts, stepNames, stepsByName } from "./steps.ts";
 
 const schema = fields({
@@ -52,9 +52,9 @@ export type ExplainInput = v.InferOutput<typeof schema>;
 
 export async function explainKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const input = parsed(schema, await bodyOf(c));
-  policyOf(context, input.policy);
+  const policy = policyOf(context, input.policy);
   refuseSecondName(input);
-  if (input.id !== undefined) keyIdOf(input.id);
+  if (input.id !== undefined) keyIdOf(input.id, policy);
   const { runtime, clock } = context;
   const explaining = explainedKey(
     { runtime, nowMs: clock.now(), knownRules: rulesFrom(context), waitUntil: waitUntilFrom(c) },
@@ -79,27 +79,34 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
     const policy = runtime.policies.find(({ name }) => name === input.policy);
     if (policy === undefined) return { kind: "unknown-policy" };
     // oxlint-disable-next-line no-await-in-loop -- at most two attempts
-    const key = await keyOf(policy, input, runtime.partitions);
-    if (isFailure<Failure>(key)) return key;
-    const { rootKey } = key;
-    const spend = { policy: key.policy, partitionKey: key.id, cost: 1, ...(rootKey !== undefined && { rootKey }) };
-    const calls = [runtime.limiter.explain(spend), knownRules(policy.name, key.id)] as const;
+    const keys = await keysOf(policy, input, runtime);
+    if (isFailure<Failure>(keys)) return keys;
+    const spends = keys.map((key) => ({ policy: key.policy, partitionKey: key.id, cost: 1 }));
+    const knowing = keys.map(({ policy: { name }, id }) => knownRules(name, id));
     // oxlint-disable-next-line no-await-in-loop
-    const [explained, known] = await Promise.all(calls);
-    const stale = explained?.reply.stale ?? [];
+    const [answered, ...known] = await Promise.all([runtime.limiter.explain(spends), ...knowing]);
+    const stale = answered?.reply.stale ?? [];
     if (stale.length > 0 && !isSecondAttempt) {
       // The object has seen newer rules than this isolate: a request would be decided by them.
       runtime.control?.adopt(stale, waitUntil);
       continue;
     }
-    const reply = stale.length > 0 ? null : explained;
-    const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
+    const reply = stale.length > 0 ? null : answered;
+    const decided = reply === null ? [] : outcomesOf(spends, reply.reply);
+    const isDecided = reply !== null && decided.length === spends.length;
+    const scope = new RequestScope(waitUntil);
     // oxlint-disable-next-line no-await-in-loop
-    const outcome = decided ?? (await runtime.limiter.look(spend, new RequestScope(waitUntil)));
-    const view = explanationOf(key, { outcome, reply: decided === undefined ? null : reply }, known, nowMs);
-    const lines = explanationLines(view);
-    const ancestors = policy.ancestors.map((each) => each.policy);
-    return { ...view, lines, text: explanationText(view, lines, missingAttributes(key, view.steps), ancestors) };
+    const outcomes = isDecided ? decided : (await runtime.limiter.lookAll(spends, scope)).outcomes;
+    const levels = keys.flatMap((key, index) => {
+      const outcome = outcomes[index];
+      const charge = isDecided ? reply.charges[index] : undefined;
+      const answer = charge === undefined || reply === null ? null : { charge, atMs: reply.atMs };
+      return outcome === undefined ? [] : explanationOf(key, { outcome, answer }, known[index] ?? null, nowMs);
+    });
+    const own = levels.at(-1);
+    const key = keys.at(-1);
+    if (own === undefined || key === undefined) return { kind: "undecided" };
+    return explained(levels, own, missingAttributes(key, own.steps));
   }
 }
 
@@ -118,34 +125,57 @@ const rulesFrom =
 /** The key by its parts or by its id, as far as the isolate knows it. */
 interface ExplainedKey extends Omit<StepFacts, "charge"> {
   readonly id: string;
-  readonly rootKey?: string;
+}
+
+/** The key of each level, the root first: a single one unless the policy is within another one. */
+async function keysOf(
+  policy: Policy,
+  input: ExplainInput,
+  { policies, partitions }: Pick<Runtime, "policies" | "partitions">,
+): Promise<readonly ExplainedKey[] | Failure> {
+  const { id, key } = input;
+  const keys: ExplainedKey[] = [];
+  for (const level of callerLevels(policy, policies)) {
+    if (id === undefined) {
+      const isOwn = level === policy;
+      const attributes = isOwn ? input.attributes : wholeAttributes(policy, input);
+      const above = isOwn ? input : { ...input, key: key?.slice(0, level.key.length), attributes };
+      // oxlint-disable-next-line no-await-in-loop -- at most a few levels
+      const found = await keyOf(level, above, partitions);
+      if (isFailure<Failure>(found)) return isOwn || found.kind !== "fields-invalid" ? found : invalidKey(policy, key);
+      keys.push(found);
+    } else {
+      const levelId = [...ancestorsOfKey(id), id][level.ancestors.length] ?? id;
+      keys.push({ id: levelId, policy: level, subject: null, missing: null, isMissing: () => true });
+    }
+  }
+  return keys;
 }
 
 /** The policy of the result has the limits of the override that applies to the key. */
-async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionKeys): Promise<ExplainedKey | Failure> {
-  const { id, key, tenant = null, attributes = noAttributes } = input;
-  if (id !== undefined && policy.ancestors.length > 0) {
-    return { kind: "fields-invalid", errors: [{ field: "id", accepted: "no id of a policy with within; use key" }] };
-  }
-  if (id !== undefined) return { id, policy, subject: null, missing: null, isMissing: () => true };
+async function keyOf(
+  policy: Policy,
+  input: ExplainInput,
+  partitions: PartitionKeys,
+): Promise<ExplainedKey | Failure> {
+  const { key, tenant = null, attributes = noAttributes } = input;
   const values = callerKeyValues(policy, key);
-  if (values === null) return invalidKey(policy);
+  if (values === null) return invalidKey(policy, key ?? []);
   const contradicted = contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const subject = callerSubject(policy, key, values, attributes);
   const result = missingKeyResult(policy, values, () => addressIn(attributes, policy));
-  const whole = { parts: policy.key, values, root: rootKeyOf(policy, values) };
-  const { partitionKey, ...root } = await partitions.spendKeys(
-    result?.kind === "charge" ? { root: null, ...result } : whole,
-    tenant,
-  );
+  const charged = result?.kind === "charge" ? result : null;
+  const partitionKey =
+    charged === null
+      ? await partitions.keyOf(policy, values, tenant)
+      : await partitions.partitionKey(charged.parts, charged.values, tenant, charged.ancestorParts);
   const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
   return {
     id: partitionKey,
-    ...root,
     policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
     subject,
-    missing: result?.kind === "charge" ? null : (result?.kind ?? null),
+    missing: result === null || result.kind === "charge" ? null : result.kind,
     isMissing: (part) => !stated.has(partName(part)),
   };
 }
@@ -171,20 +201,20 @@ export interface KnownRules {
   readonly policy: PolicyState;
 }
 
-/** The reply of the key's object, or the outcome without a reply. */
+/** What the key's object knows of one key, or the outcome without its answer. */
 interface ObjectView {
   readonly outcome: Outcome;
   /** Null when the object did not answer: the outcome is then that of `onError`, as for a request. */
-  readonly reply: ExplainReply | null;
+  readonly answer: (Pick<ExplainReply, "atMs"> & { readonly charge: ExplainedCharge }) | null;
 }
 
-/** The explanation without its texts. */
+/** The explanation of one level, without its texts. */
 function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules | null, nowMs: number): Explained {
   const { policy, id } = key;
-  const { outcome, reply } = object;
-  const [charge = null] = reply?.charges ?? [];
+  const { outcome, answer } = object;
+  const charge = answer?.charge ?? null;
   // Key rules expire by the object's clock, and policy rules by the isolate's.
-  const keyRules = explainedRules(charge?.keyRules ?? null, known?.keyRules ?? [], reply?.atMs ?? nowMs);
+  const keyRules = explainedRules(charge?.keyRules ?? null, known?.keyRules ?? [], answer?.atMs ?? nowMs);
   const policyRules = explainedRules(livePolicyRules(policy.rules, nowMs), known?.policy.rules ?? [], nowMs);
   const results = stepNames.map((step) => ({ step, ...stepsByName[step].result({ ...key, charge }) }));
   // The configured limits always match.
@@ -196,7 +226,7 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
     policy: policy.name,
     mode: modeOf(policy),
     isKeyKnown: key.subject !== null,
-    hasObjectAnswered: reply !== null,
+    hasObjectAnswered: answer !== null,
     onError: policy.onError,
     consistency: policy.consistency.kind,
     ...outcomeUnder(deciding.step, key, object),
@@ -209,8 +239,8 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
     limitsWithoutKeyRules: policy.limits,
     keyRules,
     policyRules,
-    reservations: unitsOf(charge?.reservations, reply),
-    slices: unitsOf(charge?.slices, reply),
+    reservations: unitsOf(charge?.reservations, answer),
+    slices: unitsOf(charge?.slices, answer),
     versions: {
       isolate: versionOnly(policy.rules),
       controlPlane: versionOnly(known?.policy),
@@ -230,11 +260,11 @@ function outcomeUnder(step: StepName, { policy, missing }: ExplainedKey, object:
 
 const allowed = (reason: Explanation["reason"]): Decided => ({ allowed: true, reason, retryAfterMs: 0 });
 
-function decidedBy(step: StepName, missing: ExplainedKey["missing"], { outcome, reply }: ObjectView): Decided {
+function decidedBy(step: StepName, missing: ExplainedKey["missing"], { outcome, answer }: ObjectView): Decided {
   const { effect } = stepsByName[step];
   if (effect === "off") return allowed("off");
   if (effect === "usage") {
-    const reason = reply === null ? "object-silent" : null;
+    const reason = answer === null ? "object-silent" : null;
     if (allows(outcome)) return allowed(reason ?? "limit");
     return { allowed: false, reason: reason ?? denialReason([outcome]), retryAfterMs: waitOf(outcome) };
   }
@@ -268,9 +298,9 @@ function reasonEndsInMs(outcome: Outcome): number | null {
   return bannedForMs > 0 ? bannedForMs : waitOf(outcome);
 }
 
-function limitsOf({ outcome, reply }: ObjectView): ExplainedLimit[] {
+function limitsOf({ outcome, answer }: ObjectView): ExplainedLimit[] {
   if (outcome.decision === null) return [];
-  const accounts = reply?.charges[0]?.accounts ?? [];
+  const accounts = answer?.charge.accounts ?? [];
   return outcome.decision.limits.map((limit, index) => {
     const account = accounts[index];
     if (account === undefined) return { ...limit, used: null, lentUnits: 0, account: null, sentence: null };
@@ -279,10 +309,10 @@ function limitsOf({ outcome, reply }: ObjectView): ExplainedLimit[] {
   });
 }
 
-function unitsOf(open: OpenUnits | undefined, reply: ExplainReply | null): ExplainedUnits | null {
-  if (open === undefined || reply === null) return null;
+function unitsOf(open: OpenUnits | undefined, answer: ObjectView["answer"]): ExplainedUnits | null {
+  if (open === undefined || answer === null) return null;
   const { count, units, nextEndAtMs } = open;
-  return { count, units, nextEndInMs: nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - reply.atMs) };
+  return { count, units, nextEndInMs: nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - answer.atMs) };
 }
 
 /** A rule that is in effect. */

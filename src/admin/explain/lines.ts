@@ -1,6 +1,7 @@
 /** An explanation in words: by part for the console, and as lines of plain text for a terminal. */
 import { limitTotal, waitText } from "../../strategies/index.ts";
 import type {
+  ExplainedLevel,
   ExplainedLimit,
   ExplainedRule,
   ExplainedStep,
@@ -11,37 +12,96 @@ import type {
 } from "../wire.ts";
 import { isLimitsStep, limitsStepOf, stepsByName } from "./steps.ts";
 
-/** An explanation without its words. */
-export type Explained = Omit<Explanation, "text" | "lines">;
+/** The explanation of one level, without its words. */
+export type Explained = Omit<Explanation, "text" | "lines" | "levels">;
 
-export function explanationLines(explained: Explained): ExplanationLines {
-  const { limits, steps, limitsFrom } = explained;
-  const deciding = decidingLimits(explained);
-  const otherSteps = steps.filter(({ step }) => step !== "key-rule-limits");
+/** @param levels all levels, the root first and `own` last; only `own` unless the policy is within another one */
+export function explained(
+  levels: readonly Explained[],
+  own: Explained,
+  missingAttributes: readonly string[],
+): Explanation {
+  const denying = levels.filter((level) => level !== own && !level.allowed);
+  const whole = denying.length === 0 ? own : deniedBy(denying, own);
+  const lines = explanationLines(whole, own, denying);
   return {
-    outcome: outcomeText(explained),
-    usage: deciding.length === 0 ? null : deciding.map((limit) => `${totalOf(limit)}.`).join(" "),
-    nextChange: nextChangeText(explained),
-    open: openLines(explained),
-    limitsFrom: stepsByName[limitsFrom].cause,
-    limitsWithoutKeyRulesFrom: stepsByName[limitsStepOf(otherSteps)].cause,
-    limits: limits.map((limit) => ({ name: limit.name, text: limitText(limit, deciding.includes(limit)) })),
-    steps: steps.map((step) => ({ name: stepsByName[step.step].title, text: resultText(step, explained) })),
+    ...whole,
+    ...(levels.length > 1 && { levels: levels.map(levelOf) }),
+    lines,
+    text: explanationText(whole, lines, missingAttributes, levels),
   };
 }
 
-/** @param missingAttributes the names of the attributes without which entries could not be compared */
-export function explanationText(
+const levelOf = (level: Explained): ExplainedLevel => {
+  const { policy, id, mode, allowed, reason, retryAfterMs, limits } = level;
+  return { policy, id, mode, allowed, reason, retryAfterMs, limits, text: outcomeText(level) };
+};
+
+/** The outcome of a request that ancestors deny, whatever the level itself decides. */
+function deniedBy(ancestors: readonly Explained[], own: Explained): Explained {
+  const denying = [...ancestors, ...(own.allowed ? [] : [own])];
+  const waits = denying.map(({ retryAfterMs }) => retryAfterMs);
+  const changes = [own, ...ancestors].flatMap(({ nextChangeInMs }) => nextChangeInMs ?? []);
+  return {
+    ...own,
+    allowed: false,
+    reason: denying.at(-1)?.reason ?? own.reason,
+    retryAfterMs: waits.includes(null) ? null : Math.max(...waits.map(Number)),
+    nextChangeInMs: changes.length === 0 ? null : Math.min(...changes),
+  };
+}
+
+/**
+ * @param own the level that the explanation is about. Default: it has no ancestors
+ * @param denying the ancestors that deny the request
+ */
+export function explanationLines(
+  whole: Explained,
+  own: Explained = whole,
+  denying: readonly Explained[] = [],
+): ExplanationLines {
+  const { limits, steps, limitsFrom } = own;
+  const deciding = denying.length > 0 ? [] : decidingLimits(own);
+  const otherSteps = steps.filter(({ step }) => step !== "key-rule-limits");
+  const totals = (denying.length > 0 ? denying.flatMap(decidingLimits) : deciding).map((limit) => `${totalOf(limit)}.`);
+  return {
+    outcome: denying.length === 0 ? outcomeText(own) : deniedText(whole, own, denying),
+    usage: totals.length === 0 ? null : totals.join(" "),
+    nextChange: nextChangeText(whole),
+    open: openLines(own),
+    limitsFrom: stepsByName[limitsFrom].cause,
+    limitsWithoutKeyRulesFrom: stepsByName[limitsStepOf(otherSteps)].cause,
+    limits: limits.map((limit) => ({ name: limit.name, text: limitText(limit, deciding.includes(limit)) })),
+    steps: steps.map((step) => ({ name: stepsByName[step.step].title, text: resultText(step, own) })),
+  };
+}
+
+/** Such as "Denied for another 12 s by org: the limit org is exceeded. The policy user alone allows it." */
+function deniedText(whole: Explained, own: Explained, denying: readonly Explained[]): string {
+  const time = whole.retryAfterMs === null ? "" : ` for another ${waitText(whole.retryAfterMs)}`;
+  const causes = denying.map((level) => `${level.policy}: ${causeText(level)}`).join("; ");
+  const alone = own.allowed
+    ? `The policy ${own.policy} alone allows it.`
+    : `The policy ${own.policy} denies it, too: ${causeText(own)}.`;
+  return `Denied${time} by ${causes}. ${alone}`;
+}
+
+/**
+ * @param missingAttributes the names of the attributes without which entries could not be compared
+ * @param levels all levels, the root first
+ */
+function explanationText(
   explained: Explained,
   lines: ExplanationLines,
   missingAttributes: readonly string[],
-  ancestors: readonly string[],
+  levels: readonly Explained[],
 ): readonly string[] {
   const { policy, mode, id, nextChangeInMs, limits, keyRules, policyRules } = explained;
   return [
     lines.outcome,
     `Policy ${policy} (${mode}), key ${id}.`,
     ...(nextChangeInMs === null ? [] : [lines.nextChange]),
+    ...section("Levels (all must allow a request)", levels.length === 1 ? [] : levels.map(levelLine)),
     ...section(
       `Limits, from ${lines.limitsFrom}`,
       limits.map((limit) => `${limit.name}: ${limitText(limit, false)}`),
@@ -51,8 +111,15 @@ export function explanationText(
     ...section("Open", lines.open),
     ...section("Steps (the first that matches decides)", lines.steps.map(stepLine)),
     ...section("Versions of the rules", versionLines(explained)),
-    ...section("Notes", [...levelNotes(explained, ancestors), ...notesOf(explained, missingAttributes)]),
+    ...section("Notes", notesOf(explained, missingAttributes)),
   ];
+}
+
+/** Such as "org: org 5 of 5 used. Denied for another 12 s: the limit org is exceeded." */
+function levelLine(level: Explained): string {
+  const used = level.limits.map(({ name, used: units, capacity }) => `${name} ${units ?? "unknown"} of ${capacity}`);
+  const usage = used.length === 0 ? "" : ` ${used.join(", ")} used.`;
+  return `${level.policy}:${usage} ${outcomeText(level)}`;
 }
 
 /** When the request is allowed, only the end of a rule changes the outcome. */
@@ -221,12 +288,6 @@ const consistencyNotes = {
 /** The attributes as the body of a call has them. */
 const attributesText = (names: readonly string[]): string =>
   `attributes: {${names.map((name) => `${JSON.stringify(name)}: "…"`).join(", ")}}`;
-
-/** The outcome is that of one level, and a request must fit all of them. */
-const levelNotes = ({ policy }: Explained, ancestors: readonly string[]): string[] =>
-  ancestors.length === 0
-    ? []
-    : [`This explains ${policy} alone. It is within ${ancestors.join(" and ")}, which must allow a request too.`];
 
 function notesOf(explained: Explained, missingAttributes: readonly string[]): string[] {
   const { isKeyKnown, hasObjectAnswered, consistency, versions, steps } = explained;

@@ -91,11 +91,14 @@ export class TrafficSample {
 
 /**
  * Whether a sample of one key in `oneKeyIn` has the key. A partition key is an HMAC, so its first 24 bits are evenly
- * distributed. A smaller sample is a part of each larger one.
+ * distributed. A smaller sample is a part of each larger one. The keys of one tree are sampled independently: otherwise, a
+ * root that all requests share would put all of its children in the sample, or none.
  */
 export function isSampledKey(partitionKey: string, oneKeyIn: number): boolean {
+  const start = partitionKey.lastIndexOf(".") + 1;
   let prefix = 0;
-  for (let index = 0; index < 4; index++) prefix = 64 * prefix + (digitOf[partitionKey.charCodeAt(index)] ?? 0);
+  for (let index = start; index < start + 4; index++)
+    prefix = 64 * prefix + (digitOf[partitionKey.charCodeAt(index)] ?? 0);
   return prefix < Math.floor(2 ** 24 / oneKeyIn);
 }
 

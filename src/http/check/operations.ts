@@ -1,9 +1,9 @@
 /** The operations of `/check` and of the service binding: find the key, decide by the limits, and build the answer. */
 import type { CheckToken } from "../../policy/vars/secrets.ts";
 import { enforcedPolicy } from "../../policy/compiled-policy.ts";
-import { partName } from "../../policy/key.ts";
+import { type KeyValue, partName } from "../../policy/key.ts";
 import type { Policy } from "../../policy/policy.ts";
-import { callerLevels, contradictedPart, noAttributes, resolveCallerKey, rootKeyOf } from "../../policy/resolve-key.ts";
+import { callerLevels, contradictedPart, noAttributes, resolveCallerKey } from "../../policy/resolve-key.ts";
 import { shownName } from "../../policy/within.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import { lastOutcome } from "../../limiter/isolate/client.ts";
@@ -139,9 +139,9 @@ export async function forgetKey(call: CallerContext, reference: ForgetRequest): 
   const resolved = await resolveCheck(call, { ...reference, cost: 0 });
   if (isFailure(resolved)) return resolved;
   const { runtime } = call;
-  const { policy, partitionKey, rootKey } = resolved.spend;
+  const { policy, partitionKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
-  const isForgotten = await runtime.limiter.forget(policy, partitionKey, rootKey);
+  const isForgotten = await runtime.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
@@ -212,10 +212,13 @@ export async function resolveCheck(
 }
 
 /** The attributes of a caller and its key: as for a request, the entries of an ancestor are compared with all of them. */
-function wholeAttributes({ key: parts }: Policy, { key = [], attributes }: Pick<PolicyCheck, "key" | "attributes">) {
+export function wholeAttributes(
+  { key: parts }: Policy,
+  { key = [], attributes }: { readonly key?: readonly KeyValue[] | undefined } & Pick<PolicyCheck, "attributes">,
+) {
   const ofKey = parts.flatMap((part, index): [string, readonly string[]][] => {
-    const text = key[index];
-    return text === undefined || part.kind === "global" ? [] : [[partName(part), [text]]];
+    const text = key[index] ?? null;
+    return text === null || part.kind === "global" ? [] : [[partName(part), [text]]];
   });
   return new Map([...ofKey, ...(attributes ?? [])]);
 }
@@ -227,7 +230,7 @@ async function resolvePolicyCheck(
   isInTree: boolean,
 ): Promise<ResolvedCheck | Failure> {
   const resolution = resolveCallerKey(policy, key, attributes, withLimits);
-  if (resolution === null) return invalidKey(policy);
+  if (resolution === null) return invalidKey(policy, key);
   const { values } = resolution;
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
@@ -237,8 +240,8 @@ async function resolvePolicyCheck(
   const decided = isDryRun && !isInTree ? enforcedPolicy(resolution.policy) : resolution.policy;
   const uncharged = policy.isOff ? "off" : reasons[resolution.kind];
   const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
-  const keys = await partitions.spendKeys({ parts: policy.key, values, root: rootKeyOf(policy, values) }, tenant);
-  return { spend: { policy: decided, ...keys, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };
+  const partitionKey = await partitions.keyOf(policy, values, tenant);
+  return { spend: { policy: decided, partitionKey, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };
 }
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
@@ -253,11 +256,14 @@ function policyNamed(name: string | undefined, policies: readonly Policy[]): Pol
   return policies.find((policy) => policy.name === name) ?? { kind: "unknown-policy" };
 }
 
-export function invalidKey(policy: Policy): Failure {
+/** @param given the key of the caller, whose missing parts the error names */
+export function invalidKey(policy: Policy, given?: readonly KeyValue[]): Failure {
   const parts = policy.key.map((part) => shownName(partName(part), policy));
   const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
   const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
-  const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
+  const missing = policy.ancestors.length === 0 || given === undefined ? [] : parts.slice(given.length);
+  const names = missing.length === 0 ? "" : `; ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing`;
+  const accepted = `${texts} for ${parts.join(", ")}${addresses}${names}`;
   return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
 }
 

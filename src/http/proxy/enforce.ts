@@ -10,7 +10,6 @@ import {
   type KeyResolution,
   type NamedKeys,
   resolveKey,
-  rootKeyOf,
 } from "../../policy/resolve-key.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
@@ -194,12 +193,12 @@ async function spendFor(
   { runtime, attributes, tenant, ...options }: EnforcementOptions,
 ): Promise<Spend | null> {
   if (resolution.kind !== "charge") return null;
-  const { policy, parts, values, root } = resolution;
+  const { policy, parts, values, ancestorParts } = resolution;
   const cost = options.costs?.get(policy.name) ?? costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
   return {
     policy,
-    ...(await runtime.partitions.spendKeys({ parts, values, root: root ?? null }, tenant)),
+    partitionKey: await runtime.partitions.partitionKey(parts, values, tenant, ancestorParts),
     cost,
     ...(ttlMs !== null && { ttlMs }),
     ...(runtime.statistics?.revealsKeys === true && { plain: { parts, values, tenant } }),
@@ -212,7 +211,7 @@ const looksAt = (named: readonly NamedKeys[], { runtime, tenant }: EnforcementOp
     named.flatMap(({ policy, keys }) =>
       (policy.isDryRun ? [] : keys).map(async (values) => ({
         policy,
-        ...(await runtime.partitions.spendKeys({ parts: policy.key, values, root: rootKeyOf(policy, values) }, tenant)),
+        partitionKey: await runtime.partitions.keyOf(policy, values, tenant),
         cost: 0,
         ...(runtime.statistics?.revealsKeys === true && { plain: { parts: policy.key, values, tenant } }),
       })),

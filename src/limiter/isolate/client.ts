@@ -257,11 +257,10 @@ export class LimiterClient {
   }
 
   /**
-   * Everything that the key's object knows about a spend. Nothing is spent.
+   * Everything that the key's object knows about a spend, or about the levels of a tree. Nothing is spent.
    * @returns null when the object does not answer, or cannot explain
    */
-  async explain(spend: Spend): Promise<ExplainReply | null> {
-    const group = [spend];
+  async explain(group: readonly Spend[]): Promise<ExplainReply | null> {
     const { caller } = this.#isolate;
     const call = callOf(group);
     const reply = await callObject(caller, group, {
@@ -304,9 +303,9 @@ export class LimiterClient {
    * Deletes what a policy has counted for a key.
    * @returns whether the object has confirmed it
    */
-  async forget(policy: Policy, partitionKey: string, rootKey?: string): Promise<boolean> {
+  async forget(policy: Policy, partitionKey: string): Promise<boolean> {
     const { caller, local, denyCache, leases } = this.#isolate;
-    const spend: Spend = { policy, partitionKey, cost: 0, ...(rootKey !== undefined && { rootKey }) };
+    const spend: Spend = { policy, partitionKey, cost: 0 };
     local.forget(spend);
     denyCache.forget(objectKeyOf(spend));
     this.#eventual.forget(spend);

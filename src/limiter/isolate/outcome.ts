@@ -5,6 +5,7 @@
 import { memoized } from "../../policy/caches.ts";
 import type { PlainKey } from "../../policy/key.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
+import { rootOfKey } from "../../policy/partition-key.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { wholeLimit } from "../../policy/shares.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
@@ -16,8 +17,6 @@ import type { RequestScope } from "./newer-rules-retry.ts";
 export interface Spend {
   readonly policy: Policy;
   readonly partitionKey: string;
-  /** The partition key of the root, in whose object a tree is decided. Default: `partitionKey`. */
-  readonly rootKey?: string;
   readonly cost: number;
   /** Makes the spend a reservation that can be settled for this long. Without it the spend is final. */
   readonly ttlMs?: number;
@@ -29,12 +28,14 @@ export interface Spend {
 export const policyKey = ({ policy, partitionKey }: Pick<Spend, "policy" | "partitionKey">): string =>
   `${policy.name} ${partitionKey}`;
 
-/** The partition key by which the object of a spend is found. */
-export const objectKeyOf = ({ rootKey, partitionKey }: Pick<Spend, "partitionKey" | "rootKey">): string =>
-  rootKey ?? partitionKey;
+const isWithin = ({ policy }: Pick<Spend, "policy">): boolean => policy.ancestors.length > 0;
+
+/** The partition key that calls to the object of a spend name: that of the root of its tree. */
+export const objectKeyOf = (spend: Pick<Spend, "policy" | "partitionKey">): string =>
+  isWithin(spend) ? rootOfKey(spend.partitionKey) : spend.partitionKey;
 
 /** Whether the group has several keys, so that its calls name the key of each charge. */
-export const isTree = (group: readonly Spend[]): boolean => group.some(({ rootKey }) => rootKey !== undefined);
+export const isTree = (group: readonly Spend[]): boolean => group.some(isWithin);
 
 /** The outcome of one spend. */
 export interface Outcome {
@@ -173,9 +174,8 @@ export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[
 export const chargeOf = ({
   policy,
   cost,
-  rootKey,
   partitionKey: key,
-}: Pick<Spend, "policy" | "cost"> & Partial<Pick<Spend, "partitionKey" | "rootKey">>): Charge => ({
+}: Pick<Spend, "policy" | "cost"> & Partial<Pick<Spend, "partitionKey">>): Charge => ({
   policy: policy.name,
   limits: policy.limits,
   cost,
@@ -183,7 +183,7 @@ export const chargeOf = ({
   // A dry run bans no key.
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
   ...(policy.rules !== null && { rules: policy.rules }),
-  ...(rootKey !== undefined && { key }),
+  ...(policy.ancestors.length > 0 && key !== undefined && { key }),
   ...(policy.share !== null && { share: { ...policy.share, weight: policy.weight } }),
   ...(policy.upTo !== wholeLimit && { upTo: policy.upTo }),
 });

@@ -104,7 +104,7 @@ async function reset(all: readonly Contribution[], policy: string | undefined): 
   const confirmed = await Promise.all(
     meant.map((spend) => {
       spend.runtime.bans.forget(spend.policy, spend.partitionKey);
-      return spend.runtime.limiter.forget(spend.policy, spend.partitionKey, spend.rootKey);
+      return spend.runtime.limiter.forget(spend.policy, spend.partitionKey);
     }),
   );
   return confirmed.every(Boolean);

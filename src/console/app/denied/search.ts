@@ -16,7 +16,7 @@ export function soughtBy(text: string): readonly Sought[] {
   if (text.toLowerCase().startsWith("urn:uuid:")) return [{ instance: text }];
   if (uuid.test(text)) return [{ instance: text }, key];
   // The page shows the first eight characters of ids, and an ellipsis.
-  const [, id] = /^([\w-]{8,43})…?$/.exec(text) ?? [];
+  const [, id] = /^([\w-]{8,43}|[\w-]{43}(?:\.[\w-]{43})+)…?$/.exec(text) ?? [];
   return id === undefined ? [key] : [{ id }, key];
 }
 

@@ -98,4 +98,8 @@ export function limitText({ limit, windowMs, strategy, period }: NamedLimit): st
 export const limitsText = (limits: readonly NamedLimit[]): string => limits.map(limitText).join(" and ");
 
 /** The beginning of the id of a key, which is enough to distinguish keys in a list. */
-export const shortId = (id: string): string => `${id.slice(0, 8)}…`;
+export function shortId(id: string): string {
+  // The id of a key within others begins with their ids.
+  const start = id.lastIndexOf(".") + 1;
+  return `${id.slice(start, start + 8)}…`;
+}
