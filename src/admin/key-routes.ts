@@ -24,6 +24,7 @@ import {
 } from "./context.ts";
 import type { LoggedKeysView, RevealedKey, RevealedKeys, TopKeyList } from "./wire.ts";
 import { type KeyValue, mostKeyParts, partName } from "../policy/key.ts";
+import { ancestorsOfKey } from "../policy/partition-key.ts";
 import type { Policy } from "../policy/policy.ts";
 import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
 import { missingParts } from "../policy/resolve-key.ts";
@@ -83,7 +84,7 @@ async function revealedIds(
   ids: readonly string[],
   operator: Operator,
 ): Promise<RevealedKeys["keys"]> {
-  const keys = ids.map(keyIdOf);
+  const keys = ids.map((id) => keyIdOf(id));
   const sealed = await context.controlPlane.call((stub) => stub.sealedKeys(policy, keys));
   const all = keys.map((key, index) => ({ policy, key, sealed: sealed[index] ?? null }));
   const plain = await revealed(context, all, operator);
@@ -94,22 +95,29 @@ const topQuery = {
   policy: policyNameText,
   by: v.optional(v.picklist(["denied", "cost"], '"denied" or "cost"'), "denied"),
   limit: v.optional(integerText(1, 200), "10"),
+  within: v.optional(text("the id of the parent of the keys")),
   from: v.optional(instant),
   to: v.exactOptional(instant),
   reveal: flagText,
 };
 
 export async function readTop(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { policy, by, limit, from, to, reveal } = queryIn(c, topQuery);
+  const { policy, by, limit, within, from, to, reveal } = queryIn(c, topQuery);
   if (reveal) requireReveal(c);
-  policyOf(context, policy);
+  const { ancestors } = policyOf(context, policy);
+  if (within !== undefined) requireAncestor(ancestors, within);
   if (to !== undefined && (from === undefined || from >= to)) {
     throw fieldsRefused([{ field: "from", accepted: "an instant before to" }]);
+  }
+  if (to !== undefined && within !== undefined) {
+    throw fieldsRefused([{ field: "to", accepted: "no value together with within" }]);
   }
   if (to !== undefined && by === "cost") throw fieldsRefused([{ field: "to", accepted: 'only with by = "denied"' }]);
   const nowMs = context.clock.now();
   const fromMs = firstTopHour(from ?? 0, nowMs);
-  const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit, fromMs }));
+  const top = await context.controlPlane.call((stub) =>
+    stub.top({ policy, by, limit, fromMs, ...(within !== undefined && { within }) }),
+  );
   context.control.watch();
   const sealedKeys = top.map(({ key, sealed = null }) => ({ policy, key, sealed }));
   const plain = reveal ? await revealed(context, sealedKeys, c.var.operator) : [];
@@ -124,6 +132,14 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
       ? null
       : await loggedKeys(context, { policy, limit, fromMs: from, toMs: to });
   return answer<TopKeyList>({ policy, by, from: instantText(fromMs), keys, ...(period !== null && { period }) });
+}
+
+/** @throws CallRefused when the id is not one of a policy above that of the keys */
+function requireAncestor(ancestors: Policy["ancestors"], id: string): void {
+  if (ancestors[ancestorsOfKey(keyIdOf(id)).length] !== undefined) return;
+  const names = ancestors.map(({ policy }) => policy).join(" or ");
+  const accepted = names === "" ? "no value: the policy is within no other one" : `the id of a key of ${names}`;
+  throw fieldsRefused([{ field: "within", accepted }]);
 }
 
 export const periodSteps = 30;

@@ -74,11 +74,13 @@ const sourceOf = (rule: string | null): PartSource =>
 
 function policyView(base: Policy, state: PolicyState, nowMs: number): PolicyView {
   const { policy, refused } = policyWithRules(base, state, nowMs);
-  const { lists } = base;
+  const { lists, ancestors } = base;
+  const parent = ancestors.at(-1);
   const live = state.rules.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
   const { epoch, version } = state;
   return {
     name: base.name,
+    ...(parent !== undefined && { within: parent.policy }),
     key: base.key.map(partName),
     mode: { value: modeOf(policy), ...sourceOf(policy.modeRule) },
     limits: { value: policy.limits, ...sourceOf(policy.limitsRule) },

@@ -129,6 +129,8 @@ export interface PolicyPartText {
 
 export interface PolicyView {
   readonly name: string;
+  /** The parent. Absent for a policy that is within no other one. */
+  readonly within?: string;
   readonly key: readonly string[];
   readonly mode: SourcedPart<PolicyMode>;
   readonly limits: SourcedPart<readonly FullLimit[]>;

@@ -84,6 +84,8 @@ export interface TopQuery {
   readonly limit: number;
   /** The start of a whole hour. Default: all hours that are kept. */
   readonly fromMs?: number;
+  /** Only the keys within this key. Default: all. */
+  readonly within?: string;
 }
 
 const hourMs = 3_600_000;

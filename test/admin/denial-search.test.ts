@@ -187,6 +187,14 @@ describe("the beginning of a key's id", () => {
     expect(keys).toEqual([{ policy: "api", id: keyB }]);
   });
 
+  it("may be that of the key within others, after their ids", async () => {
+    const child = `${keyA}.${"Child".padEnd(43, "c")}`;
+    log(startMs, { key: child });
+    expect((await search({ id: "Childccc" })).denial?.id).toBe(child);
+    logMany();
+    expect((await search({ id: "Childccc" })).denial?.id).toBe(child);
+  });
+
   it("that several ids share finds no denial, and lists the keys to choose from", async () => {
     logMany();
     log(startMs + 15 * minuteMs, { key: keyB, policy: "login" });

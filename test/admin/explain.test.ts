@@ -260,7 +260,7 @@ describe("a key with a missing part", () => {
     const login = new ExplainedPolicy(within, [], [{ ...org, onMissingKey: "ip" }]);
     const attributes = new Map([["ip", [otherAddress]]]);
     const explained = await login.explain({ key: [null, "ann"], attributes });
-    expect(explained.id).toBe(await idOfUser(otherAddress, "ann"));
+    expect(explained.id).toBe(`${await idOf(otherAddress)}.${await idOfUser(otherAddress, "ann")}`);
     expect([decidingStep(explained), explained.allowed, explained.reason]).toEqual([
       ["configured-limits"],
       true,

@@ -73,9 +73,39 @@ describe("statistics of a tree", () => {
 });
 
 describe("the explanation of a level", () => {
-  it("says that the levels above it must allow a request too", async () => {
-    const { text } = await explain(treeOf(), ["acme", "ann"]);
-    expect(text.join("\n")).toContain("This explains user alone. It is within org, which must allow a request too.");
+  it("has the usage of the levels above it, which must allow a request too", async () => {
+    const site = treeOf();
+    await decideCheck(callOf(site), { ...bob, cost: 2 });
+    const { text, levels } = await explain(site, ["acme", "ann"]);
+    expect(text).toContain("  org: org 2 of 5 used. Allowed: every limit has room.");
+    expect(levels?.map(({ policy, limits }) => [policy, limits[0]?.used])).toEqual([
+      ["org", 2],
+      ["user", 0],
+    ]);
+  });
+
+  it("states the wait and the usage of each level that denies", async () => {
+    const site = treeOf();
+    const all = { policy: "org", key: ["acme"] };
+    await decideCheck(callOf(site), { ...ann, cost: 2 });
+    await decideCheck(callOf(site), { ...all, cost: 3 });
+    const explained = await explain(site, ["acme", "ann"]);
+    expect([explained.allowed, explained.reason]).toEqual([false, "limit"]);
+    expect(explained.lines.outcome).toMatch(
+      /^Denied for another .* by org: the limit org is exceeded\. The policy user denies it, too: the limit user is exceeded\.$/,
+    );
+    const dryRun = await explain(treeOf({ deny: ["acme"], dryRun: true }), ["acme", "ann"]);
+    expect(dryRun.allowed).toBe(true);
+    const blocked = await explain(treeOf({ deny: ["acme"] }), ["acme", "ann"]);
+    expect([blocked.allowed, blocked.reason, blocked.retryAfterMs]).toEqual([false, "deny", null]);
+  });
+
+  it("is that of the isolate's own decision for each level while the object does not answer", async () => {
+    const site = treeOf();
+    site.isolate.before = () => Promise.reject(new Error("down"));
+    const { levels, hasObjectAnswered } = await explain(site, ["acme", "ann"]);
+    expect(hasObjectAnswered).toBe(false);
+    expect(levels?.map(({ policy }) => policy)).toEqual(["org", "user"]);
   });
 
   it.each([

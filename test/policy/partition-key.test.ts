@@ -3,7 +3,14 @@ import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policy/key.ts";
-import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
+import {
+  ancestorsOfKey,
+  hmacWith,
+  isKeyWithin,
+  ownPartOf,
+  PartitionKeys,
+  rootOfKey,
+} from "../../src/policy/partition-key.ts";
 import { partsOf } from "./harness.ts";
 
 const secret = "the tests' secret";
@@ -46,6 +53,27 @@ describe("a partition key", () => {
     expect(await partitionOf("header:b, header:a", ["x", "y"])).toBe(
       await partitionOf("header:a, header:b", ["y", "x"]),
     );
+  });
+
+  it("the partition key of a key within others begins with theirs, and leads to the root's", async () => {
+    const partitions = new PartitionKeys(hmacWith(secret));
+    const parts = partsOf(["header:x-org", "header:x-team", "ip"]);
+    const values = ["acme", "core", "192.0.2.1"];
+    const levels = await Promise.all(
+      [1, 2, 3].map(async (count) => partitions.partitionKey(parts.slice(0, count), values.slice(0, count))),
+    );
+    const [root = "", team = "", own = ""] = levels;
+    const whole = await partitions.partitionKey(parts, values, null, [1, 2]);
+    expect(whole).toBe(`${root}.${team}.${own}`);
+    expect(ancestorsOfKey(whole)).toEqual([root, `${root}.${team}`]);
+    expect([rootOfKey(whole), ownPartOf(whole)]).toEqual([root, own]);
+    expect([rootOfKey(root), ownPartOf(root), ancestorsOfKey(root)]).toEqual([root, root, []]);
+    expect([isKeyWithin(whole, `${root}.${team}`), isKeyWithin(whole, root), isKeyWithin(root, root)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(await partitions.partitionKey(parts, values, "t", [1, 2])).not.toContain(root);
   });
 
   it("a partition key depends on the secret", async () => {

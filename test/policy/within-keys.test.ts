@@ -4,12 +4,7 @@ import { describe, expect, it } from "vitest";
 import { unmatchedText } from "../../src/policy/key-text.ts";
 import { encodingOf } from "../../src/policy/partition-key.ts";
 import type { Policy } from "../../src/policy/policy.ts";
-import {
-  callerLevels,
-  type KeyResolution,
-  resolveCallerKey,
-  resolveKey,
-} from "../../src/policy/resolve-key.ts";
+import { callerLevels, type KeyResolution, resolveCallerKey, resolveKey } from "../../src/policy/resolve-key.ts";
 import { forAll } from "../for-all.ts";
 import { requestTo } from "./harness.ts";
 import { configOf } from "./parsed.ts";
@@ -30,7 +25,10 @@ describe("the key of a child", () => {
     const { parts, values, ancestorParts } = resolution;
     const [rootParts] = ancestorParts;
     const names = parts.map((part) => ("name" in part ? part.name : part.kind));
-    return [names.map((name, index) => `${name}=${values[index]}`).join(" "), rootParts === undefined ? null : values.slice(0, rootParts).join()];
+    return [
+      names.map((name, index) => `${name}=${values[index]}`).join(" "),
+      rootParts === undefined ? null : values.slice(0, rootParts).join(),
+    ];
   }
 
   it("a request is charged to the whole key, in the object of the root's key", () => {

@@ -40,7 +40,7 @@ import {
 } from "../context.ts";
 import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
 import type { ExplainedLimit, ExplainedRule, ExplainedStep, ExplainedUnits, Explanation, StepName } from "../wire.ts";
-import { explained, type Explained } from "./lines.ts";
+import { explanationInWords, type Explained } from "./lines.ts";
 import { limitsStepOf, type StepFacts, stepNames, stepsByName } from "./steps.ts";
 
 const schema = fields({
@@ -100,13 +100,13 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
     const levels = keys.flatMap((key, index) => {
       const outcome = outcomes[index];
       const charge = isDecided ? reply.charges[index] : undefined;
-      const answer = charge === undefined || reply === null ? null : { charge, atMs: reply.atMs };
-      return outcome === undefined ? [] : explanationOf(key, { outcome, answer }, known[index] ?? null, nowMs);
+      const ofLevel = charge === undefined || reply === null ? null : { charge, atMs: reply.atMs };
+      return outcome === undefined ? [] : explanationOf(key, { outcome, reply: ofLevel }, known[index] ?? null, nowMs);
     });
     const own = levels.at(-1);
     const key = keys.at(-1);
     if (own === undefined || key === undefined) return { kind: "undecided" };
-    return explained(levels, own, missingAttributes(key, own.steps));
+    return explanationInWords(levels, own, missingAttributes(key, own.steps));
   }
 }
 
@@ -153,11 +153,7 @@ async function keysOf(
 }
 
 /** The policy of the result has the limits of the override that applies to the key. */
-async function keyOf(
-  policy: Policy,
-  input: ExplainInput,
-  partitions: PartitionKeys,
-): Promise<ExplainedKey | Failure> {
+async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionKeys): Promise<ExplainedKey | Failure> {
   const { key, tenant = null, attributes = noAttributes } = input;
   const values = callerKeyValues(policy, key);
   if (values === null) return invalidKey(policy, key ?? []);
@@ -201,20 +197,20 @@ export interface KnownRules {
   readonly policy: PolicyState;
 }
 
-/** What the key's object knows of one key, or the outcome without its answer. */
+/** The knowledge of the key's object about one key, or the outcome without its reply. */
 interface ObjectView {
   readonly outcome: Outcome;
-  /** Null when the object did not answer: the outcome is then that of `onError`, as for a request. */
-  readonly answer: (Pick<ExplainReply, "atMs"> & { readonly charge: ExplainedCharge }) | null;
+  /** Null when the object did not reply: the outcome is then that of `onError`, as for a request. */
+  readonly reply: (Pick<ExplainReply, "atMs"> & { readonly charge: ExplainedCharge }) | null;
 }
 
 /** The explanation of one level, without its texts. */
 function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules | null, nowMs: number): Explained {
   const { policy, id } = key;
-  const { outcome, answer } = object;
-  const charge = answer?.charge ?? null;
+  const { outcome, reply } = object;
+  const charge = reply?.charge ?? null;
   // Key rules expire by the object's clock, and policy rules by the isolate's.
-  const keyRules = explainedRules(charge?.keyRules ?? null, known?.keyRules ?? [], answer?.atMs ?? nowMs);
+  const keyRules = explainedRules(charge?.keyRules ?? null, known?.keyRules ?? [], reply?.atMs ?? nowMs);
   const policyRules = explainedRules(livePolicyRules(policy.rules, nowMs), known?.policy.rules ?? [], nowMs);
   const results = stepNames.map((step) => ({ step, ...stepsByName[step].result({ ...key, charge }) }));
   // The configured limits always match.
@@ -226,7 +222,7 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
     policy: policy.name,
     mode: modeOf(policy),
     isKeyKnown: key.subject !== null,
-    hasObjectAnswered: answer !== null,
+    hasObjectAnswered: reply !== null,
     onError: policy.onError,
     consistency: policy.consistency.kind,
     ...outcomeUnder(deciding.step, key, object),
@@ -239,8 +235,8 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
     limitsWithoutKeyRules: policy.limits,
     keyRules,
     policyRules,
-    reservations: unitsOf(charge?.reservations, answer),
-    slices: unitsOf(charge?.slices, answer),
+    reservations: unitsOf(charge?.reservations, reply),
+    slices: unitsOf(charge?.slices, reply),
     versions: {
       isolate: versionOnly(policy.rules),
       controlPlane: versionOnly(known?.policy),
@@ -260,11 +256,11 @@ function outcomeUnder(step: StepName, { policy, missing }: ExplainedKey, object:
 
 const allowed = (reason: Explanation["reason"]): Decided => ({ allowed: true, reason, retryAfterMs: 0 });
 
-function decidedBy(step: StepName, missing: ExplainedKey["missing"], { outcome, answer }: ObjectView): Decided {
+function decidedBy(step: StepName, missing: ExplainedKey["missing"], { outcome, reply }: ObjectView): Decided {
   const { effect } = stepsByName[step];
   if (effect === "off") return allowed("off");
   if (effect === "usage") {
-    const reason = answer === null ? "object-silent" : null;
+    const reason = reply === null ? "object-silent" : null;
     if (allows(outcome)) return allowed(reason ?? "limit");
     return { allowed: false, reason: reason ?? denialReason([outcome]), retryAfterMs: waitOf(outcome) };
   }
@@ -298,9 +294,9 @@ function reasonEndsInMs(outcome: Outcome): number | null {
   return bannedForMs > 0 ? bannedForMs : waitOf(outcome);
 }
 
-function limitsOf({ outcome, answer }: ObjectView): ExplainedLimit[] {
+function limitsOf({ outcome, reply }: ObjectView): ExplainedLimit[] {
   if (outcome.decision === null) return [];
-  const accounts = answer?.charge.accounts ?? [];
+  const accounts = reply?.charge.accounts ?? [];
   return outcome.decision.limits.map((limit, index) => {
     const account = accounts[index];
     if (account === undefined) return { ...limit, used: null, lentUnits: 0, account: null, sentence: null };
@@ -309,10 +305,10 @@ function limitsOf({ outcome, answer }: ObjectView): ExplainedLimit[] {
   });
 }
 
-function unitsOf(open: OpenUnits | undefined, answer: ObjectView["answer"]): ExplainedUnits | null {
-  if (open === undefined || answer === null) return null;
+function unitsOf(open: OpenUnits | undefined, reply: ObjectView["reply"]): ExplainedUnits | null {
+  if (open === undefined || reply === null) return null;
   const { count, units, nextEndAtMs } = open;
-  return { count, units, nextEndInMs: nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - answer.atMs) };
+  return { count, units, nextEndInMs: nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - reply.atMs) };
 }
 
 /** A rule that is in effect. */

@@ -16,7 +16,7 @@ import { isLimitsStep, limitsStepOf, stepsByName } from "./steps.ts";
 export type Explained = Omit<Explanation, "text" | "lines" | "levels">;
 
 /** @param levels all levels, the root first and `own` last; only `own` unless the policy is within another one */
-export function explained(
+export function explanationInWords(
   levels: readonly Explained[],
   own: Explained,
   missingAttributes: readonly string[],

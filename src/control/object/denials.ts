@@ -26,6 +26,7 @@ import {
   oldestFirst,
   rowOf,
 } from "./denial-entries.ts";
+import { ownPartOf } from "../../policy/partition-key.ts";
 import { CountedChunks, countedIn, deniedKeysOf } from "./denied-keys.ts";
 import { dayMs, floorTo, hourMs, minuteMs, withinMinute } from "./statistics-rows.ts";
 import { isNumber, numberIn, numberOf, parsedRecord, recordIn, rowsIn, type Sql } from "./storage.ts";
@@ -293,10 +294,11 @@ export class StoredDenials {
     const add = (policy: string, key: string): unknown => keys.set(`${policy} ${key}`, { policy, key });
     for (const { entries } of [...this.#closed, ...this.#open]) {
       for (const denial of entries) {
-        if (denial.key?.startsWith(prefix) === true && isFound(denial)) add(denial.policy, denial.key);
+        const { policy, key } = denial;
+        if (key !== null && ownPartOf(key).startsWith(prefix) && isFound(denial)) add(policy, key);
       }
     }
-    const pattern = new RegExp(`"(${prefix}[\\w-]{${keyLength - prefix.length}})"`, "g");
+    const pattern = new RegExp(`"((?:[\\w-]+\\.)*${prefix}[\\w-]{${keyLength - prefix.length}})"`, "g");
     for (const { id, policy } of this.#chunks(query.policy, query.fromMs, query.toMs)) {
       for (const [, key = ""] of this.#body(id).matchAll(pattern)) add(policy, key);
       if (keys.size >= mostKeys) break;

@@ -2,6 +2,7 @@
  * The most denied keys and the greatest spenders of each policy, by hour. The lists of the current hour are part of the open state of
  * the statistics. Those of the 23 hours before it have a row for each hour and policy, which a day later is overwritten.
  */
+import { isKeyWithin } from "../../policy/partition-key.ts";
 import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
 import { type CountedKey, SpaceSaving, type TopList } from "../space-saving.ts";
@@ -174,10 +175,11 @@ export class TopKeys {
   }
 
   /** The most frequent keys from an hour on. By default, of the last 24 hours: the current hour and the 23 before it. */
-  top({ policy, by, limit, fromMs }: TopQuery, nowMs: number): readonly TopKey[] {
+  top({ policy, by, limit, fromMs, within }: TopQuery, nowMs: number): readonly TopKey[] {
     const hours = this.#hours(policy, nowMs, fromMs);
     const keys = by === "denied" ? merged(hours.map((hour) => hour.denied.top(slots))).keys : netSpenders(hours);
-    return keys.slice(0, limit).map((each) => {
+    const listed = within === undefined ? keys : keys.filter(({ key }) => isKeyWithin(key, within));
+    return listed.slice(0, limit).map((each) => {
       const sealed = sealedIn(hours, each.key);
       return sealed === null ? each : { ...each, sealed };
     });

@@ -328,7 +328,8 @@ export const problems = {
     }),
 
   "unknown-rule": () => problem(404, "There is no rule with this id."),
-  "unknown-key": () => problem(404, "There is no key with this id. An id has 43 characters of base64url; that of a key within others has as many for each level, with dots between them."),
+  "unknown-key": () =>
+    problem(404, "There is no key with this id. An id has 43 characters of base64url for each level."),
 
   "precondition-required": () =>
     problem(428, "The request must have If-Match with the ETag of the state that it changes."),

@@ -80,6 +80,15 @@ it("the error of a key includes the counts that the isolates' lists may have omi
   expect(store.top(denied, startMs)).toEqual([key("a", 100), key("b", 57, { error: 9 })]);
 });
 
+it("a list can have only the keys within one key, however many others are before them", () => {
+  const { store, record } = world();
+  const spenders = Array.from({ length: 20 }, (_, index) => key(`other.${index}`, 100 - index));
+  record(startMs, { api: { topSpenders: [...spenders, key("org.a", 2), key("org.b", 1), key("organ.c", 3)] } });
+  const query = { policy: "api", by: "cost", limit: 10, within: "org" } as const;
+  expect(store.top(query, startMs)).toEqual([key("org.a", 2), key("org.b", 1)]);
+  expect(store.top({ ...query, within: "none" }, startMs)).toEqual([]);
+});
+
 it("the newest sealed key of a top key is shown, and kept over a restart", () => {
   const { storage, record } = world();
   record(startMs, { api: { topDenied: [key("a", 3, { sealed: "old" }), key("b", 1)] } });

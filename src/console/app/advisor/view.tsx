@@ -46,6 +46,12 @@ function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) 
         />
         {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
       </div>
+      {policy?.within !== undefined && (
+        <p class="hint">
+          This replays {policy.name} alone. Requests that only {policy.within} or a policy above it denied are not in
+          its traffic, and the limits of those policies are not replayed.
+        </p>
+      )}
       {policy !== undefined && <OfPolicy key={policy.name} policy={policy} />}
       {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
     </WithDialogs>

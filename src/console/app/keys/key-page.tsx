@@ -1,12 +1,13 @@
 /** The page of one key: what would happen to the key now and why, its rules, and the actions of an operator. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ExplainedLimit, Explanation, RuleView, RulePage } from "../../../admin/wire.ts";
+import type { ExplainedLimit, Explanation, PolicyView, RuleView, RulePage } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
 import { staleSinceMs, usePolled } from "../api/poll.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { type Opened, OpenedDialog } from "./dialogs.tsx";
 import { KeyRequests } from "./history.tsx";
+import { BusiestChildren, Levels } from "./levels.tsx";
 import type { KeyState } from "./rules.ts";
 import { explainKey, keyName, knownKey, revealKey } from "./known-keys.ts";
 import { hrefOf } from "../shell/route.ts";
@@ -20,7 +21,12 @@ import { showProblem, useOwnChangesInView } from "../shell/toasts.tsx";
 const explanationPauseMs = 2_000;
 const rulesPauseMs = 5_000;
 
-export function KeyPage({ policy, id }: Pick<KeyState, "policy" | "id">) {
+interface KeyPageProps extends Pick<KeyState, "policy" | "id"> {
+  /** The policies directly within that of the key. */
+  readonly inside: readonly PolicyView[];
+}
+
+export function KeyPage({ policy, id, inside }: KeyPageProps) {
   const explained = usePolled((abort) => explainKey(policy, id, abort), explanationPauseMs);
   const ruled = usePolled(
     (abort) => read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort),
@@ -38,6 +44,9 @@ export function KeyPage({ policy, id }: Pick<KeyState, "policy" | "id">) {
           </Reading>
         )}
       </Reading>
+      {inside.map((child) => (
+        <BusiestChildren key={child.name} child={child} id={id} />
+      ))}
     </>
   );
 }
@@ -45,10 +54,12 @@ export function KeyPage({ policy, id }: Pick<KeyState, "policy" | "id">) {
 type KnownProps = KeyState & { readonly onReveal: () => void };
 
 function Known({ onReveal, ...state }: KnownProps) {
+  const { levels } = state.explanation;
   const [opened, setOpened] = useState<Opened | null>(null);
   return (
     <>
       <ExplanationCard {...{ ...state, onReveal }} />
+      {levels !== undefined && <Levels policy={state.policy.name} levels={levels} />}
       <p>
         <a href={hrefOf("denied", { policy: state.policy.name, id: state.id })}>
           Denials of this key in the last 24 hours

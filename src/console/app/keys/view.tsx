@@ -9,8 +9,9 @@ import { Empty, Loading, Reading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import { denialKind, denialTexts, mostDenying, readDenials } from "./denials.ts";
 import { KeyPage } from "./key-page.tsx";
+import { keyLink } from "./levels.tsx";
 import "./keys.css";
-import { findKey, keyName, soughtKey, type TypedKey } from "./known-keys.ts";
+import { findKey, soughtKey, type TypedKey } from "./known-keys.ts";
 import { queryText, read } from "../api/client.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
@@ -47,7 +48,14 @@ function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) 
           <TopLists key={policy.name} policy={policy} />
         </>
       )}
-      {policy !== undefined && id !== null && <KeyPage key={`${policy.name} ${id}`} policy={policy} id={id} />}
+      {policy !== undefined && id !== null && (
+        <KeyPage
+          key={`${policy.name} ${id}`}
+          policy={policy}
+          id={id}
+          inside={policies.filter(({ within }) => within === policy.name)}
+        />
+      )}
     </>
   );
 }
@@ -170,11 +178,5 @@ function TopList({ title, unit, policy, list }: ListProps) {
     </section>
   );
 }
-
-const keyLink = (policy: string, id: string) => (
-  <a class="id" href={hrefOf("keys", { policy, id })}>
-    {keyName(policy, id)}
-  </a>
-);
 
 const keyOf = ({ id }: TopKeyView): string => id;
