@@ -47,6 +47,8 @@ export type Event =
   | { readonly event: "write-failed"; readonly error: string }
   /** The state of a key exceeds a row of 2 MB; the state of these policies is stored in additional rows. */
   | { readonly event: "state-oversized"; readonly policies: readonly string[] }
+  /** More than 10,000 children of a key of this policy are active; the shares of the newest are not guaranteed. */
+  | { readonly event: "shares-full"; readonly policy: string }
   /** An alarm could not be set; the next write of a row tries again. */
   | { readonly event: "alarm-failed"; readonly error: string }
   /** An alarm could not delete idle keys; it tries again in a minute. */

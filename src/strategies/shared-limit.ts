@@ -1,7 +1,7 @@
 /** Which limits can be shared, and how the parts of children are counted: see `shares.ts`. */
 import { compiledLimit } from "./compiled-limit.ts";
 import { isCount } from "./integers.ts";
-import type { LimitsMeter } from "./meter.ts";
+import type { Meter } from "./meter.ts";
 import type { Limit } from "./strategy.ts";
 
 /** Units of the limit, or an equal part for each active child in proportion to its weight. */
@@ -37,8 +37,11 @@ const isBucketLimit = ({ strategy }: Limit): boolean => strategy === "token-buck
  * The opening of the parent's window, to which a child's units are booked. Null for limits without such a window. Call it
  * after the parent's spend.
  */
-export function openedAtMs(parent: LimitsMeter, index: number, nowMs: number): number | null {
-  const { strategy = "", windowMs = 0 } = parent.limits[index] ?? {};
+export function openedAtMs(
+  parent: Meter,
+  { index, limit: { strategy, windowMs } }: { readonly index: number; readonly limit: Limit },
+  nowMs: number,
+): number | null {
   // The account of a log takes long.
   if (strategy !== "fixed-window" && strategy !== "sliding-window-counter") return null;
   const terms = parent.account(nowMs)[index]?.terms;

@@ -31,6 +31,8 @@ export interface Room {
   readonly guaranteed: number;
   /** The child's part of the used units. */
   readonly used: number;
+  /** Whether other children are active. */
+  readonly hasOthers: boolean;
 }
 
 interface Child {
@@ -97,9 +99,19 @@ export class Shares {
     return this.#active.size;
   }
 
+  isActive(key: string, nowMs: number): boolean {
+    this.#advance(nowMs);
+    return this.#children.get(key)?.isActive === true;
+  }
+
   /** The children that are active or not forgotten. */
   get childCount(): number {
     return this.#children.size;
+  }
+
+  /** Forgets released children that are inactive by now. */
+  forgetInactive(nowMs: number): void {
+    this.#advance(nowMs);
   }
 
   /** The units that are withheld from a request of no child. */
@@ -144,13 +156,10 @@ export class Shares {
     const atMs = this.#advance(nowMs);
     this.#resum();
     const child = key === null ? undefined : this.#children.get(key);
-    if (child?.isActive !== true) return roomFrom(free, this.#withheld, 0, this.#usedAt(child, atMs));
-    return roomFrom(
-      free,
-      this.#withheld - child.withheld,
-      this.#guaranteeOf(child.weight, this.#totalWeight),
-      child.used,
-    );
+    const active = this.#active.size;
+    if (child?.isActive !== true) return roomFrom(free, this.#withheld, active > 0, 0, this.#usedAt(child, atMs));
+    const guaranteed = this.#guaranteeOf(child.weight, this.#totalWeight);
+    return roomFrom(free, this.#withheld - child.withheld, active > 1, guaranteed, child.used);
   }
 
   /** Returns what `roomOf` would return after `touch`. Changes nothing, and visits every active child. */
@@ -169,22 +178,22 @@ export class Shares {
       withheld += Math.max(0, this.#guaranteeOf(child.weight, totalWeight) - used);
     }
     const guaranteed = isCounted ? this.#guaranteeOf(weight, totalWeight) : 0;
-    return roomFrom(free, withheld, guaranteed, this.#usedAt(own, atMs));
+    return roomFrom(free, withheld, others.length > 0, guaranteed, this.#usedAt(own, atMs));
   }
 
   /**
    * The wait after which a denied cost fits if no other request is decided meanwhile. It suffices, but may be longer than
-   * necessary: the child's own guarantee has room for the cost, or all other children are inactive.
+   * necessary if other children are active: the own guarantee has room for the cost, or all of them are inactive.
    * @param freeAfterMs the wait after which the limit alone has room for the cost; null if it never has
    */
   waitMs(
     key: string | null,
     cost: number,
-    { guaranteed }: Room,
+    { guaranteed, hasOthers }: Room,
     freeAfterMs: number | null,
     nowMs: number,
   ): number | null {
-    if (freeAfterMs === null) return null;
+    if (freeAfterMs === null || !hasOthers) return freeAfterMs;
     const atMs = this.#correctedMs(nowMs);
     const inactiveAfterMs = this.activeMs + atMs - nowMs;
     const usage = key === null ? undefined : this.#children.get(key)?.usage;
@@ -378,7 +387,7 @@ export class Shares {
   }
 }
 
-function roomFrom(free: number, withheld: number, guaranteed: number, used: number): Room {
+function roomFrom(free: number, withheld: number, hasOthers: boolean, guaranteed: number, used: number): Room {
   const units = Math.max(0, free - withheld, Math.min(guaranteed - used, free));
-  return { units, guaranteed, used };
+  return { units, guaranteed, used, hasOthers };
 }

@@ -9,7 +9,7 @@ import { LimitsMeter } from "./meter.ts";
 import { longestWaitMs } from "./metered-limit.ts";
 import { openedAtMs } from "./shared-limit.ts";
 import type { Shares } from "./shares.ts";
-import { type CheckedLevel, checkedLevels, type TreeLevel } from "./tree-levels.ts";
+import { type CheckedLevel, checkedLevels, type ParentShare, type TreeLevel } from "./tree-levels.ts";
 import {
   costsOf,
   type LevelDecision,
@@ -100,7 +100,7 @@ export class Tree {
       const refunded = part.shares.holdsSlots ? cost : Math.max(0, cost - actual);
       if (refunded > 0) part.shares.refund(part.key, refunded, spend.partAtMs[index] ?? atMs, atMs);
       if (actual > cost && !part.shares.holdsSlots) {
-        part.shares.spend(part.key, actual - cost, openedAtMs(node.meter, part.index, atMs) ?? atMs, atMs);
+        part.shares.spend(part.key, actual - cost, openedAtMs(node.meter, part, atMs) ?? atMs, atMs);
       }
     });
   }
@@ -255,17 +255,20 @@ export class Tree {
     const part = this.#partOf(path, index);
     const node = nodes[index] ?? null;
     if (part === null || node === null) return spentAtMs;
-    const partAtMs = openedAtMs(node.meter, part.index, atMs) ?? spentAtMs;
+    const partAtMs = openedAtMs(node.meter, part, atMs) ?? spentAtMs;
     part.shares.spend(part.key, costs[index] ?? 0, partAtMs, atMs);
     return partAtMs;
   }
 
   /** The shares of a level's key, if the path has a key of the next level. */
-  #partOf(path: readonly string[], index: number): { shares: Shares; key: string; index: number } | null {
+  #partOf(
+    path: readonly string[],
+    index: number,
+  ): (Pick<ParentShare, "index" | "limit"> & { shares: Shares; key: string }) | null {
     const shares = this.#nodes.get(path, index)?.shares ?? null;
     const key = path[index + 1];
     const share = this.#levels[index + 1]?.share ?? null;
-    return shares === null || key === undefined || share === null ? null : { shares, key, index: share.index };
+    return shares === null || key === undefined || share === null ? null : { ...share, shares, key };
   }
 
   #decisionOf(turn: Turn, crowded: readonly string[]): TreeDecision {

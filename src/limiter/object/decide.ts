@@ -4,7 +4,7 @@
  * policies.
  */
 import {
-  type Decision,
+  boundedDecision,
   type Limit,
   type Meter,
   changesByDenial,
@@ -12,19 +12,17 @@ import {
   longestWaitMs,
   provisionalTtlMs,
 } from "../../strategies/index.ts";
-import type { Durability } from "../../policy/policy.ts";
-import type { ExplainedCharge, OpenUnits } from "../explanation.ts";
 import {
   type Charge,
+  type ChargeDecision,
   type CheckCall,
   type CheckReply,
   defaultFirmMs,
-  type KeyRule,
   type ReserveCall,
-  type SliceWanted,
 } from "../protocol.ts";
+import { addBounds, noteRequest, spendParts } from "./bounds.ts";
+import { type ChargeBounds, type KeyTurn, type RuledCharge, stateOf, statesOf } from "./key-turn.ts";
 import { decidingRule, firstEndMs, limitsUnder, rulesAt } from "./runtime-key-rules.ts";
-import type { KeyState } from "./key-state.ts";
 
 /**
  * How long a denial is firm while a provisional spend is open, in milliseconds. That spend may be given back at any
@@ -51,9 +49,10 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
   // As with the blocklist, the denial changes no state and does not count towards a ban.
   if (enforced.some(isBlocked)) return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
-  // A single policy needs no look: its spend decides.
-  const isAllowed = !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
-  const decided = new Map<RuledCharge, Decision>();
+  if (isBanned) for (const each of all) each.bounds = null;
+  else noteRequest(all, nowMs);
+  const isAllowed = !isBanned && (isOneUnbound(enforced) || enforced.every((each) => lookOf(each, turn).allowed));
+  const decided = new Map<RuledCharge, ChargeDecision>();
   for (const each of enforced) {
     // The request counts as denied under all policies, and a denial restarts elastic windows.
     if (!isAllowed && !isExempt(each)) each.meter.deny(nowMs);
@@ -66,7 +65,7 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
     return withStrike(each, decision, turn);
   });
   const reply = replyOf(all, decisions, turn);
-  if (isSpent || !enforced.every(isFirmFor)) return reply;
+  if (isSpent || !enforced.every(isFirmFor) || isByBound(reply.decisions)) return reply;
   const states = statesOf(turn);
   if (!states.every((each) => each.isSettled(nowMs))) return reply;
   const changeMs = firstChangeMs(all, turn);
@@ -74,11 +73,15 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
   return { ...reply, ...firmFor(isProvisional ? Math.min(changeMs, provisionalFirmMs) : changeMs) };
 }
 
+/** Whether there is a single policy and its limits alone bound it. It needs no look: its spend decides. */
+const isOneUnbound = (enforced: readonly RuledCharge[]): boolean =>
+  enforced.length === 1 && enforced[0]?.bounds === null;
+
 /** Whether every enforced policy allowed its charge. */
 export const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
-function replyOf(all: readonly RuledCharge[], decisions: Decision[], { nowMs }: KeyTurn): CheckReply {
+function replyOf(all: readonly RuledCharge[], decisions: ChargeDecision[], { nowMs }: KeyTurn): CheckReply {
   // The instant to which a charge is booked: the latest that its meter has seen.
   const spentAtMs = all.map((each) => (isExempt(each) ? 0 : Math.max(nowMs, each.meter.seenMs)));
   const hasRules = all.some(({ rule }) => rule !== null);
@@ -94,6 +97,10 @@ const firmFor = (firmForMs: number): Pick<CheckReply, "isFirm" | "firmForMs"> =>
   ...(firmForMs < defaultFirmMs && { firmForMs }),
 });
 
+/** Whether other children or a class deny, which other requests of the key may not meet. */
+const isByBound = (decisions: readonly ChargeDecision[]): boolean =>
+  decisions.some(({ reason }) => reason !== undefined);
+
 /**
  * A denial is not firm under limits with slots, elastic windows or a ban: slots become free at any time, and each
  * denial changes an elastic window and the count of denials towards a ban.
@@ -104,79 +111,22 @@ const isFirmFor = (charged: RuledCharge): boolean =>
     !charged.limits.some((limit) => holdsSlots(limit) || changesByDenial(limit)));
 
 /** The decision under the ban that denies the key, or under the ban that this denial brings. */
-function withStrike(charged: RuledCharge, decision: Decision, { nowMs }: KeyTurn): Decision {
+function withStrike(charged: RuledCharge, decision: ChargeDecision, { nowMs }: KeyTurn): ChargeDecision {
   const { charge, bannedForMs, keyState } = charged;
   const { policy, ban } = charge;
-  const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
+  // A key is not to blame for what other children are guaranteed.
+  const isDenial = !decision.allowed && decision.reason !== "share";
+  const isStrike = ban !== undefined && bannedForMs === 0 && isDenial && !isBlocked(charged);
   return withBan(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
 }
 
-/**
- * Lengthens the waits of a reply so that they suffice while slices are open. The lengthened waits assume that all lent
- * units are spent when the last slice ends.
- */
-export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
-  // If this turn has found a mis-set clock, the slices must be corrected first.
-  turn.keyState.followClock();
-  for (const { keyState } of turn.others?.values() ?? []) keyState.followClock();
-  // Only keys of a single level have slices: trees are strict.
-  if (turn.keyState.slices === null) return reply;
-  const decisions = reply.decisions.map((decision, index) => {
-    const charge = charges[index];
-    return charge === undefined ? decision : withSliceWait(turn, charge, decision);
-  });
-  return { ...reply, decisions };
+export function ruledCharges(turn: KeyTurn, charges: readonly Charge[]): readonly RuledCharge[] {
+  const all = charges.map((charge) => ruledCharge(turn, charge));
+  addBounds(turn, all);
+  return all;
 }
 
-/** The state of a key, and the one instant at which a call acts on it. */
-export interface KeyTurn {
-  /** The state of the key that the call names. */
-  readonly keyState: KeyState;
-  /** The states of the other keys of a tree, with their numbers of changes before the turn; null without others. */
-  others: Map<string, { readonly keyState: KeyState; readonly changes: number }> | null;
-  /** Loads the state of another key of the object. */
-  readonly load: (key: string, nowMs: number) => KeyState;
-  readonly nowMs: number;
-  /** The turn may set `confirmed`: the platform then holds the reply until the write is confirmed. */
-  durability: Durability | undefined;
-}
-
-/** The state of a key that takes part in the turn. @param key default: the key that the call names */
-export function stateOf(turn: KeyTurn, key: string | undefined): KeyState {
-  if (key === undefined || key === turn.keyState.key) return turn.keyState;
-  const known = turn.others?.get(key)?.keyState;
-  if (known !== undefined) return known;
-  const keyState = turn.load(key, turn.nowMs);
-  turn.others ??= new Map();
-  turn.others.set(key, { keyState, changes: keyState.changes });
-  return keyState;
-}
-
-/** The states of all keys of the turn. */
-export const statesOf = ({ keyState, others }: KeyTurn): readonly KeyState[] =>
-  others === null ? [keyState] : [keyState, ...[...others.values()].map((each) => each.keyState)];
-
-/** One charge of a call with its meter, and everything that takes precedence over its limits: bans and key rules. */
-export interface RuledCharge {
-  readonly charge: Charge;
-  /** The state of the key that is charged. */
-  readonly keyState: KeyState;
-  /** The limits in effect: those of a key rule, or of the charge. The meter has them. */
-  readonly limits: readonly Limit[];
-  readonly meter: Meter;
-  readonly heldUnits: number;
-  /** More than 0 while a ban denies the key. */
-  readonly bannedForMs: number;
-  /** The live key rules of the policy, the newest first. */
-  readonly rules: readonly KeyRule[];
-  /** The rule that decides the charge or gives its limits; null without one. */
-  readonly rule: KeyRule | null;
-}
-
-export const ruledCharges = (turn: KeyTurn, charges: readonly Charge[]): readonly RuledCharge[] =>
-  charges.map((charge) => ruledCharge(turn, charge));
-
-function ruledCharge(turn: KeyTurn, charge: Charge): RuledCharge {
+export function ruledCharge(turn: KeyTurn, charge: Charge): RuledCharge {
   const { policy, ban, key } = charge;
   const { nowMs } = turn;
   const keyState = stateOf(turn, key);
@@ -191,6 +141,7 @@ function ruledCharge(turn: KeyTurn, charge: Charge): RuledCharge {
     limits,
     meter: keyState.meterOf({ policy, limits }),
     heldUnits: keyState.heldUnits(policy),
+    bounds: null,
     bannedForMs,
     rules,
     rule: hasRules ? decidingRule(rules, bannedForMs > 0) : null,
@@ -203,23 +154,34 @@ export const isBlocked = ({ rule }: RuledCharge): boolean => rule?.kind === "blo
 /** Whether a key rule allows the charge, which then spends nothing. */
 export const isExempt = ({ rule }: RuledCharge): boolean => rule?.kind === "allow";
 
-/** The decision by key rules and limits, without the ban. Spends nothing. */
-function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): Decision {
-  const { charge, meter, heldUnits } = charged;
+/** The decision by key rules, limits and bounds, without the ban. Spends nothing. */
+function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): ChargeDecision {
+  const { charge, meter, heldUnits, bounds } = charged;
   const cost = isExempt(charged) ? 0 : charge.cost;
-  return underRules(charged, meter.look(cost, nowMs, heldUnits), nowMs);
+  const decision = bounds === null ? meter.look(cost, nowMs, heldUnits) : withinBounds(meter, cost, nowMs, bounds);
+  return underRules(charged, decision, nowMs);
 }
 
-/** Spends the charge if its key rules and limits allow it. */
-function spend(charged: RuledCharge, turn: KeyTurn, call: CheckCall | ReserveCall): Decision {
+function withinBounds(meter: Meter, cost: number, nowMs: number, bounds: ChargeBounds): ChargeDecision {
+  const { decision, bound } = boundedDecision(meter, cost, nowMs, bounds);
+  return bound === null ? decision : { ...decision, reason: bound };
+}
+
+/** Spends the charge if its key rules, limits and bounds allow it. */
+function spend(charged: RuledCharge, turn: KeyTurn, call: CheckCall | ReserveCall): ChargeDecision {
+  const { charge, limits, meter, heldUnits, bounds } = charged;
   if (isBlocked(charged) || isExempt(charged)) return lookOf(charged, turn);
-  const { charge, limits, meter, heldUnits } = charged;
+  const before = bounds === null ? null : lookOf(charged, turn);
+  if (before?.allowed === false) return before;
   const { cost } = charge;
   const { nowMs } = turn;
   const ttlMs = ttlMsOf(call, limits);
   const decision =
     ttlMs === null ? meter.consume(cost, nowMs, heldUnits) : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
-  return underRules(charged, decision, nowMs);
+  if (bounds === null) return underRules(charged, decision, nowMs);
+  spendParts(charged, ttlMs, nowMs);
+  const { limits: left } = withinBounds(meter, 0, nowMs, bounds);
+  return { ...decision, limits: left };
 }
 
 /**
@@ -233,12 +195,13 @@ function ttlMsOf(call: CheckCall | ReserveCall, limits: readonly Limit[]): numbe
 }
 
 /** A decision by limits, changed by the key rules of the charge. */
-function underRules(charged: RuledCharge, decision: Decision, nowMs: number): Decision {
+function underRules(charged: RuledCharge, decision: ChargeDecision, nowMs: number): ChargeDecision {
   if (charged.rules.length === 0) return decision;
   const { cost } = charged.charge;
   if (isExempt(charged)) return { ...decision, cost, allowed: true, delayMs: 0, retryAfterMs: 0 };
   if (decision.allowed && !isBlocked(charged)) return decision;
-  const retryAfterMs = waitUnderRules(charged, nowMs);
+  const ofRules = { retryAfterMs: waitUnderRules(charged, nowMs) };
+  const retryAfterMs = longestWaitMs(decision.reason === undefined ? [ofRules] : [ofRules, decision]);
   return { ...decision, allowed: false, delayMs: 0, retryAfterMs };
 }
 
@@ -247,7 +210,7 @@ function underRules(charged: RuledCharge, decision: Decision, nowMs: number): De
  * block.
  * @returns milliseconds from `fromMs`, at which the meter must have the limits in effect; null if the charge never fits
  */
-function waitUnderRules({ charge, meter, rules, heldUnits }: RuledCharge, fromMs: number): number | null {
+export function waitUnderRules({ charge, meter, rules, heldUnits }: RuledCharge, fromMs: number): number | null {
   let atMs = fromMs;
   for (;;) {
     const live = rulesAt(rules, atMs);
@@ -266,107 +229,14 @@ function waitUnderRules({ charge, meter, rules, heldUnits }: RuledCharge, fromMs
 }
 
 /** The decision while a ban denies the key for `bannedForMs`. */
-function withBan(bannedForMs: number, decision: Decision): Decision {
+function withBan(bannedForMs: number, decision: ChargeDecision): ChargeDecision {
   if (bannedForMs === 0) return decision;
   const retryAfterMs = longestWaitMs([decision, { retryAfterMs: bannedForMs }]);
   return { ...decision, allowed: false, delayMs: 0, retryAfterMs, bannedForMs };
-}
-
-/** The decision with waits that suffice while slices of the policy are open. */
-function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decision {
-  const { nowMs } = turn;
-  const { policy, key } = charge;
-  const keyState = stateOf(turn, key);
-  if (keyState.heldUnits(policy) === 0) return decision;
-  const { meter: after, endsAtMs } = keyState.meterAfterSlices(policy);
-  const meter = after.withLimits(keyState.limitsOf(policy));
-  const afterMs = endsAtMs - nowMs;
-  const delayed = delayedBy(afterMs, decision, meter.look(decision.cost, endsAtMs));
-  const rules = keyState.rulesOf(policy);
-  if (rules.length === 0) return delayed;
-  if (decision.allowed) return { ...delayed, retryAfterMs: 0 };
-  const live = rulesAt(rules, endsAtMs);
-  const limits = limitsUnder(live, charge.limits);
-  const waitMs = waitUnderRules(
-    { ...ruledCharge(turn, charge), meter: meter.withLimits(limits), rules: live, heldUnits: 0 },
-    endsAtMs,
-  );
-  const waits = [{ retryAfterMs: waitMs === null ? null : afterMs + waitMs }];
-  return {
-    ...delayed,
-    retryAfterMs: longestWaitMs([...waits, { retryAfterMs: decision.bannedForMs }]),
-  };
-}
-
-/** The decision with the waits of `later`, a look made `afterMs` later. */
-function delayedBy(afterMs: number, decision: Decision, later: Decision): Decision {
-  const limits = decision.limits.map((limit, index) => {
-    const laterLimit = later.limits[index] ?? limit;
-    const hasGrown = laterLimit.remaining > limit.remaining;
-    return {
-      ...limit,
-      retryAfterMs:
-        limit.allowed || laterLimit.retryAfterMs === null ? limit.retryAfterMs : afterMs + laterLimit.retryAfterMs,
-      replenishAfterMs: afterMs + (hasGrown ? 0 : laterLimit.replenishAfterMs),
-      resetAfterMs: afterMs + laterLimit.resetAfterMs,
-    };
-  });
-  const retryAfterMs = longestWaitMs([...limits, { retryAfterMs: decision.bannedForMs }]);
-  return { ...decision, retryAfterMs, limits };
-}
-
-/** A slice gets at most this part of what remains. Near the limit nothing is lent, and every request calls the object. */
-const lentPart = 8;
-
-/**
- * Opens a slice, except for a key that a rule allows or blocks: the object must see every request to enforce the rule.
- * Opens none that would outlive a rule either, because the limits may change with the rule's end.
- * @returns the units that each policy lends; 0 when no slice is opened
- */
-export function lend(
-  { keyState, nowMs }: KeyTurn,
-  charges: readonly Charge[],
-  { decisions, spentAtMs, keyRules = [] }: CheckReply,
-  { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
-): number {
-  const isEnforced = charges.every(({ isDryRun }) => isDryRun !== true);
-  if (!isEnforced || !decisions.every(({ allowed }) => allowed)) return 0;
-  if (keyRules.some((rule) => rule !== null && rule.kind !== "limits")) return 0;
-  const remaining = decisions.flatMap(({ limits }) => limits.map((limit) => limit.remaining));
-  const units = Math.min(wantedUnits, Math.floor(Math.min(...remaining) / lentPart));
-  if (units < leastUnits) return 0;
-  const parts = charges.map(({ policy }, index) => ({
-    policy,
-    limits: keyState.limitsOf(policy),
-    endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
-  }));
-  const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
-  return outlivesRule ? 0 : keyState.lend({ id, units, ttlMs, parts });
 }
 
 /** Notes that a later object may still give back what this turn spends. */
 export function noteProvisional(turn: KeyTurn, { charges, provisionalMs = 0 }: CheckCall, reply: CheckReply): void {
   if (provisionalMs === 0 || !isAdmitted(charges, reply)) return;
   for (const each of statesOf(turn)) each.noteProvisional(turn.nowMs, provisionalMs);
-}
-
-const nothingOpen: OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
-
-/** Everything that decides a charge. */
-export function explained(
-  { nowMs }: KeyTurn,
-  { charge: { policy }, keyState, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
-): ExplainedCharge {
-  const policyRules = keyState.policyRules?.get(policy);
-  return {
-    policy,
-    limits,
-    accounts: meter.account(nowMs, heldUnits),
-    bannedForMs,
-    keyRules: rules,
-    keyRulesVersion: keyState.rulesVersionOf(policy),
-    policyRulesVersion: policyRules === undefined ? null : { epoch: policyRules.epoch, version: policyRules.version },
-    slices: keyState.slices?.openOf(policy) ?? nothingOpen,
-    reservations: keyState.reservations?.openOf(policy, nowMs) ?? nothingOpen,
-  };
 }

@@ -10,18 +10,12 @@ import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
-import {
-  type KeyTurn,
-  decide,
-  explained,
-  lend,
-  lookAt,
-  noteProvisional,
-  ruledCharges,
-  stateOf,
-  statesOf,
-  withSliceWaits,
-} from "./decide.ts";
+import { decide, lookAt, noteProvisional, ruledCharges } from "./decide.ts";
+import { type KeyTurn, stateOf, statesOf } from "./key-turn.ts";
+import { childPartsOf, refundParts } from "./bounds.ts";
+import { explained } from "./explain.ts";
+import { lend, withSliceWaits } from "./lending.ts";
+import { SharedLimits } from "./shared-limits.ts";
 import type { ExplainReply } from "../explanation.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
 import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
@@ -51,6 +45,7 @@ export class KeyObject {
    * request. A key's row has the rules of each policy of which it stores state.
    */
   readonly #seenRules = new Map<string, PolicyRules>();
+  readonly #sharedLimits = new SharedLimits();
   /** Whether states of several keys have been changed in one turn. */
   #hasTrees = false;
 
@@ -147,7 +142,7 @@ export class KeyObject {
       stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
     this.#remember(turn);
     const all = ruledCharges(turn, charges);
-    return { atMs: turn.nowMs, reply, charges: all.map((each) => explained(turn, each)) };
+    return { atMs: turn.nowMs, reply, charges: all.map((each) => explained(turn, each, all)) };
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
@@ -163,11 +158,11 @@ export class KeyObject {
         const rules = hasLimitsInEffect ? [] : keyState.rulesOf(policy);
         const limits = limitsUnder(rules, charge.limits);
         const meter = keyState.meterOf({ policy, limits });
-        if (provisionalMs === 0) meter.refund(cost, spentAtMs, nowMs);
-        else {
-          const ttlMs = provisionalTtlMs(limits, provisionalMs);
-          meter.settle({ cost, actualCost: 0, spentAtMs, ttlMs }, nowMs);
-        }
+        const ttlMs = provisionalMs === 0 ? null : provisionalTtlMs(limits, provisionalMs);
+        if (ttlMs === null) meter.refund(cost, spentAtMs, nowMs);
+        else meter.settle({ cost, actualCost: 0, spentAtMs, ttlMs }, nowMs);
+        const spent = { ...charge, limits: meter.limits, heldAtMs: spentAtMs, keyState, meter };
+        refundParts(turn, { ...spent, children: childPartsOf(turn, charges, charge, limits) }, cost, ttlMs);
       }
     });
   }
@@ -229,7 +224,10 @@ export class KeyObject {
   }
 
   forget({ key, policy }: calls.ForgetCall): void {
-    this.#turn({ key, durability: "confirmed" }, ({ keyState }) => keyState.forget(policy));
+    this.#turn({ key, durability: "confirmed" }, ({ keyState }) => {
+      keyState.forget(policy);
+      this.#sharedLimits.forget(key, policy);
+    });
   }
 
   /**
@@ -254,7 +252,7 @@ export class KeyObject {
       this.#writeBehind.flush(nowMs);
       const swept = new Set(this.#storage.sweep(nowMs));
       for (const keyState of this.#cache.keys()) {
-        if (keyState.idleAtMs(nowMs) <= nowMs) this.#cache.drop(keyState.key);
+        if (keyState.idleAtMs(nowMs) <= nowMs) this.#drop(keyState);
         else if (swept.has(keyState.key)) keyState.stored = null;
       }
     } catch (error) {
@@ -281,7 +279,14 @@ export class KeyObject {
   /** Reads the clock, loads the state of a key, and ends its slices and rules. */
   #begin({ key, durability }: Pick<calls.CheckCall, "key" | "durability">): KeyTurn {
     const nowMs = this.#now();
-    return { keyState: this.#load(key, nowMs), nowMs, durability, others: null, load: this.#load };
+    return {
+      keyState: this.#load(key, nowMs),
+      nowMs,
+      durability,
+      others: null,
+      load: this.#load,
+      sharedLimits: this.#sharedLimits,
+    };
   }
 
   readonly #load = (key: string, nowMs: number): KeyState => {
@@ -355,22 +360,31 @@ export class KeyObject {
     this.#keep(turn.keyState, turn.nowMs);
     if (turn.others === null) return;
     for (const other of turn.others.values()) this.#keep(other.keyState, turn.nowMs);
+    this.#sharedLimits.sweep(turn.nowMs);
   }
 
   #keep(keyState: KeyState, nowMs: number): void {
     // Reads of unknown keys must not evict cached ones.
     if (keyState.stored === null && keyState.idleAtMs(nowMs) <= nowMs) {
       this.#writeBehind.drop(keyState);
-      this.#cache.drop(keyState.key);
+      this.#drop(keyState);
       return;
     }
     const evicted = this.#cache.keep(keyState, nowMs);
     if (evicted.length === 0) return;
-    for (const each of evicted) this.#writeBehind.drop(each);
+    for (const each of evicted) {
+      this.#writeBehind.drop(each);
+      each.parts?.release();
+    }
     const unwritten = evicted.filter((each) => each.isUnwritten);
     if (unwritten.length === 0) return;
     this.#storage.write(unwritten, nowMs, "unconfirmed");
     if (this.#hasTrees) this.#writeBehind.flush(nowMs);
+  }
+
+  #drop(keyState: KeyState): void {
+    this.#cache.drop(keyState.key);
+    keyState.parts?.release();
   }
 }
 

@@ -10,11 +10,13 @@
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["s1", 10, 2000, ["api", 0, 1799971203000]]],
  *      [["<isolate>", 1, 1799971201000]],    last sync batch of each isolate, and when it came
  *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see runtime-key-rules.ts
- *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges
+ *      [["api", 1799970000000, 6, "[]"]],    policy rules of its charges
+ *      [["api", "sliding-log 1m 500 500 fair 0", 1799971261000, 1799971201000, [2, 1799971201000, …]]]]    parts in limits
+ *                                             of its parents, see shared-limits.ts
  *
  * Reservations and slices are `[lists of limits, …entries]`, see `writtenEntries`. In a tree, the flags of a reservation are a
  * list, `[flags, …others]`, of the other keys and their numbers of charges; a version without trees reads them as 0. Empty fields at the end are left out. A
- * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too
+ * version ignores fields at the end that it does not know, and drops them when it writes the row. If all meters are too
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
 import type { PolicyRules } from "../../policy/runtime-rules.ts";
@@ -30,6 +32,7 @@ import {
 import { jsonOrNull } from "../../validation/json.ts";
 import { KeyState, type StoredRows } from "./key-state.ts";
 import {
+  type ChildPart,
   type OpenEntry,
   type OpenPart,
   type OpenSlice,
@@ -38,6 +41,7 @@ import {
   Slices,
 } from "./open-entries.ts";
 import { isLimits, KeyRuleSets } from "./runtime-key-rules.ts";
+import { SharedParts } from "./shared-limits.ts";
 
 /** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;
@@ -78,7 +82,7 @@ export function rowsOf(
   idleAtMs: number,
   nowMs: number,
 ): WrittenRow & { readonly stored: StoredRows } {
-  const { bornAtMs, stored: before, reservations, slices, batches, rules, policyRules } = keyState;
+  const { bornAtMs, stored: before, reservations, slices, batches, rules, policyRules, parts } = keyState;
   const texts = new Map<string, number>();
   let nextNumber = before?.nextNumber ?? 0;
   const numberOf = (text: string): number => {
@@ -97,6 +101,7 @@ export function rowsOf(
     storedRules.map(([policy, { epoch, version, text }]) => {
       return [policy, epoch, version, text.length > mostInlineCharacters ? numberOf(text) : text];
     }),
+    parts?.snapshot(nowMs, numberOf) ?? [],
   ];
   // Reservations and slices begin with their lists of limits, even if there are none.
   const last = rest.findLastIndex((field, index) => field.length > (index < 2 ? 1 : 0));
@@ -137,7 +142,7 @@ export function revivedKey(key: string, row: unknown, textOf: (number: number) =
     keyState.refused ??= meter.refused;
     keyState.meters.set(policy, { meter, writtenChanges: meter.changes, seenMs: meter.seenMs });
   }
-  const [storedReservations, storedSlices, storedBatches, storedKeyRules, storedPolicyRules] = parsed.rest;
+  const [storedReservations, storedSlices, storedBatches, storedKeyRules, storedPolicyRules, storedParts] = parsed.rest;
   const reservations = new Reservations();
   if (!readEntries(storedReservations, reservationForm, reservations)) {
     keyState.refused ??= "reservations are not of this version";
@@ -154,6 +159,7 @@ export function revivedKey(key: string, row: unknown, textOf: (number: number) =
   keyState.batches = batches.size === 0 ? null : batches;
   keyState.rules = rules.isEmpty ? null : rules;
   keyState.policyRules = policyRules.size === 0 ? null : policyRules;
+  keyState.parts = SharedParts.revived(key, rowsIn(storedParts), notedTextOf);
   keyState.stored = storedRows(texts, nextNumber);
   return keyState;
 }
@@ -280,7 +286,12 @@ const reservationForm: EntryForm<Reservation> = {
       others === undefined ? flags : [flags, ...others.flatMap(({ key, count }) => [key, count])],
     ];
   },
-  partFieldsOf: ({ cost, spentAtMs, heldAtMs }) => [cost, spentAtMs, ...(heldAtMs === spentAtMs ? [] : [heldAtMs])],
+  partFieldsOf: ({ cost, spentAtMs, heldAtMs, children = [] }) => [
+    cost,
+    spentAtMs,
+    ...(heldAtMs === spentAtMs && children.length === 0 ? [] : [heldAtMs]),
+    ...children.map(({ key, policy, index, guaranteed }) => [key, policy, index, guaranteed]),
+  ],
   entryFrom(id, [ttlMs, expiresAtMs, written], parts) {
     if (!isCount(ttlMs) || !isCount(expiresAtMs)) return null;
     const [flags, ...others]: unknown[] = Array.isArray(written) ? written : [written];
@@ -295,9 +306,20 @@ const reservationForm: EntryForm<Reservation> = {
       ...(Array.isArray(written) && { others: othersFrom(others) }),
     };
   },
-  partFrom: (part, [cost, spentAtMs, heldAtMs = spentAtMs]) =>
-    isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs) ? { ...part, cost, spentAtMs, heldAtMs } : null,
+  partFrom(part, [cost, spentAtMs, heldAtMs = spentAtMs, ...written]) {
+    if (!isCount(cost) || !isCount(spentAtMs) || !isCount(heldAtMs)) return null;
+    const children = rowsIn(written).flatMap(childFrom);
+    return { ...part, cost, spentAtMs, heldAtMs, ...(children.length > 0 && { children }) };
+  },
 };
+
+const childFrom = ([key, policy, index, guaranteed]: readonly unknown[]): ChildPart[] =>
+  typeof key === "string" &&
+  typeof policy === "string" &&
+  isCount(index) &&
+  (guaranteed === "fair" || isCount(guaranteed))
+    ? [{ key, policy, index, guaranteed }]
+    : [];
 
 /** Reads `[key, count, key, count, …]`. */
 const othersFrom = (values: readonly unknown[]): NonNullable<Reservation["others"]> =>

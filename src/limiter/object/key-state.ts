@@ -6,10 +6,11 @@
 import { report } from "../../observability/events.ts";
 import type { Ban } from "../../policy/denials.ts";
 import { compareVersions, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
-import { createMeter, type Limit, type LimitsMeter, type Meter, meterUnder } from "../../strategies/index.ts";
+import { type Limit, LimitsMeter, meterUnder } from "../../strategies/index.ts";
 import type { Charge, KeyRule, Settlement, SliceReturned } from "../protocol.ts";
 import { type OpenSlice, type Reservation, Reservations, type ReservedCharge, Slices } from "./open-entries.ts";
 import { KeyRuleSets } from "./runtime-key-rules.ts";
+import type { SharedParts } from "./shared-limits.ts";
 
 /** Estimates of the memory of a key without its parts, and of each of its parts, in bytes. The keys share policy rules. */
 const bytesOfKey = 400;
@@ -71,6 +72,8 @@ export class KeyState {
   rules: KeyRuleSets | null = null;
   /** The policy rules that the key was charged under. */
   policyRules: Map<string, PolicyRules> | null = null;
+  /** The key's parts in shared limits of its parents. */
+  parts: SharedParts | null = null;
   /** Bytes of the snapshots stored in separate rows. `stored` keeps them in memory. */
   apartBytes = 0;
   /** Null when no row of the key is in storage. */
@@ -91,7 +94,7 @@ export class KeyState {
   }
 
   /** The meter of a policy under these limits. Reports stored state that was refused. */
-  meterOf({ policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+  meterOf({ policy, limits }: Pick<Charge, "policy" | "limits">): LimitsMeter {
     const meter = this.#named(policy, limits);
     if (this.refused !== null) {
       report({ event: "state-refused", policy, reason: this.refused });
@@ -100,7 +103,7 @@ export class KeyState {
     return meter;
   }
 
-  #named(name: string, limits: readonly Limit[]): Meter {
+  #named(name: string, limits: readonly Limit[]): LimitsMeter {
     const known = this.meters.get(name);
     const meter = meterUnder(limits, known?.meter);
     if (meter === known?.meter) return meter;
@@ -152,7 +155,7 @@ export class KeyState {
 
   /** Grows with every change that must be written. */
   get changes(): number {
-    let changes = this.#ownChanges;
+    let changes = this.#ownChanges + (this.parts?.changes ?? 0);
     for (const { meter } of this.meters.values()) changes += meter.changes;
     return changes;
   }
@@ -207,6 +210,7 @@ export class KeyState {
       namesOf(policy).some((name) => (this.meters.get(name)?.meter.idleAtMs() ?? 0) > nowMs) ||
       this.rulesVersionOf(policy) !== null ||
       this.heldUnits(policy) > 0 ||
+      this.parts?.has(policy) === true ||
       this.reservations?.hasPolicy(policy) === true
     );
   }
@@ -269,8 +273,8 @@ export class KeyState {
    * slices are settled, the units never count for longer than in this copy. Spending each slice at its own end could
    * give waits that are too short: if the first slice is returned unused, a later one opens a later window.
    */
-  meterAfterSlices(policy: string): { meter: Meter; endsAtMs: number } {
-    let meter = this.meters.get(policy)?.meter ?? createMeter([]);
+  meterAfterSlices(policy: string): { meter: LimitsMeter; endsAtMs: number } {
+    let meter = this.meters.get(policy)?.meter ?? LimitsMeter.from([]);
     const lent = this.slices?.lentBy(policy);
     if (lent === undefined) return { meter, endsAtMs: 0 };
     const { byLimits, endsAtMs } = lent;
@@ -327,6 +331,7 @@ export class KeyState {
   }
 
   forget(policy: string): void {
+    this.parts?.forgetShares(policy, this.meters.get(policy)?.meter.idleAtMs() ?? 0);
     this.reservations?.forget(policy);
     this.slices?.forget(policy);
     this.#dropSlices();
@@ -334,7 +339,7 @@ export class KeyState {
   }
 
   get isUnwritten(): boolean {
-    if (this.#ownChanges !== this.#writtenOwnChanges) return true;
+    if (this.#ownChanges !== this.#writtenOwnChanges || this.parts?.isUnwritten === true) return true;
     for (const { meter, writtenChanges } of this.meters.values()) if (meter.changes !== writtenChanges) return true;
     return false;
   }
@@ -343,6 +348,7 @@ export class KeyState {
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
     if (this.reservations?.isEmpty === false || this.slices !== null) return true;
+    if (this.parts?.outlasts(idleMemoryMs, nowMs) === true) return true;
     return [...this.meters].some(([name, { meter, writtenChanges }]) => {
       if (meter.changes === writtenChanges) return false;
       const isOfBan = name.includes(" ");
@@ -355,7 +361,7 @@ export class KeyState {
    * in 30 days.
    */
   idleAtMs(nowMs: number): number {
-    let idleAtMs = this.reservations?.idleAtMs() ?? 0;
+    let idleAtMs = Math.max(this.reservations?.idleAtMs() ?? 0, this.parts?.idleAtMs() ?? 0);
     for (const { meter } of this.meters.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
     if (this.rules !== null) idleAtMs = Math.max(idleAtMs, this.rules.idleAtMs(nowMs));
     for (const policy of this.slices?.policies ?? []) {
@@ -370,13 +376,19 @@ export class KeyState {
     if (this.reservations !== null) sizeBytes += bytesOfPart + this.reservations.sizeBytes;
     if (this.slices !== null) sizeBytes += bytesOfPart + this.slices.sizeBytes;
     if (this.batches !== null) sizeBytes += bytesOfPart + this.batches.size * bytesOfBatch;
-    return sizeBytes + (this.rules?.sizeBytes ?? 0) + (this.policyRules?.size ?? 0) * bytesOfPolicyRules;
+    return (
+      sizeBytes +
+      (this.parts?.sizeBytes ?? 0) +
+      (this.rules?.sizeBytes ?? 0) +
+      (this.policyRules?.size ?? 0) * bytesOfPolicyRules
+    );
   }
 
   markWritten(stored: StoredRows | null): void {
     this.stored = stored;
     this.#writtenOwnChanges = this.#ownChanges;
     for (const each of this.meters.values()) each.writtenChanges = each.meter.changes;
+    this.parts?.markWritten();
   }
 
   /** After a failed write, the next change writes all rows again. */

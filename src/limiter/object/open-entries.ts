@@ -2,7 +2,7 @@
  * Entries of one key that a later call ends: `settle` ends a reservation, a return ends a slice. An entry has one part for
  * each policy. A part names the limits by which its units were spent or lent.
  */
-import { type Limit, mostReserved } from "../../strategies/index.ts";
+import { type Guarantee, type Limit, mostReserved } from "../../strategies/index.ts";
 import type { OpenUnits } from "../explanation.ts";
 import type { Charge } from "../protocol.ts";
 
@@ -80,6 +80,17 @@ export interface ReservedCharge extends OpenPart {
   readonly spentAtMs: number;
   /** `spentAtMs`, or the instant of the last renewal: concurrency slots are held from then on. */
   readonly heldAtMs: number;
+  /** The children whose parts of the policy's limits the units are. Default: none. */
+  readonly children?: readonly ChildPart[];
+}
+
+/** A child that has a share of a limit: see bounds.ts. */
+export interface ChildPart {
+  readonly key: string;
+  readonly policy: string;
+  /** The index of the parent's limit. */
+  readonly index: number;
+  readonly guaranteed: Guarantee;
 }
 
 /** Marks a charge whose policy was forgotten. The charge stays, because `settle` lists its costs in the order of charges. */
@@ -229,8 +240,8 @@ export class Reservations extends OpenEntries<Reservation> {
   }
 
   protected override count({ parts }: Reservation, sign: 1 | -1): void {
-    this.#chargeCount += sign * parts.length;
-    for (const { limits } of parts) {
+    for (const { limits, children = [] } of parts) {
+      this.#chargeCount += sign * (1 + children.length);
       const list = this.#lists.get(limits) ?? { uses: 0, sizeBytes: JSON.stringify(limits).length };
       if (list.uses === 0) this.#listBytes += list.sizeBytes;
       list.uses += sign;

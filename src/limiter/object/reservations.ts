@@ -3,18 +3,11 @@
  * call's key names the other keys.
  */
 import type { Charge, ReserveCall, ReserveReply, SettleCall, SettledCharge, SettleReply } from "../protocol.ts";
-import {
-  decide,
-  isAdmitted,
-  isBlocked,
-  isExempt,
-  type KeyTurn,
-  lookAt,
-  ruledCharges,
-  stateOf,
-  withSliceWaits,
-} from "./decide.ts";
+import { childPartsOf, renewParts, settleParts } from "./bounds.ts";
+import { decide, isAdmitted, isBlocked, isExempt, lookAt, ruledCharges } from "./decide.ts";
+import { type KeyTurn, stateOf } from "./key-turn.ts";
 import type { KeyState } from "./key-state.ts";
+import { withSliceWaits } from "./lending.ts";
 import { isForgotten, type Reservation, type ReservedCharge } from "./open-entries.ts";
 
 export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
@@ -28,13 +21,16 @@ export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
   const reply = decide(turn, call);
   const { decisions, keyRules } = reply;
   const isSpent = isAdmitted(charges, reply);
-  const spent = charges.flatMap(({ policy, cost, key }, index) => {
+  const spent = charges.flatMap((charge, index) => {
+    const { policy, cost, key } = charge;
     const isUncharged = keyRules?.[index]?.kind === "allow";
     if (!isSpent || isUncharged || decisions[index]?.allowed !== true) return [];
     const spentAtMs = reply.spentAtMs[index] ?? nowMs;
     const keyState = stateOf(turn, key);
     const limits = keyState.limitsOf(policy);
-    return { keyState, part: { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs } };
+    const part: ReservedCharge = { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
+    const children = childPartsOf(turn, charges, charge, limits);
+    return { keyState, part: children.length === 0 ? part : { ...part, children } };
   });
   const isOpen = spent.length > 0;
   if (isOpen) openReservations(turn, call, Math.max(nowMs, ...reply.spentAtMs), spent);
@@ -84,10 +80,21 @@ function isReserving(turn: KeyTurn, { charges }: ReserveCall): boolean {
 
 /** Keeps a reservation open, and its slots held, for its ttl from now. @returns whether it is open */
 export function renew(turn: KeyTurn, id: string): boolean {
-  const { keyState, nowMs } = turn;
+  const { keyState } = turn;
   const others = keyState.reservations?.get(id)?.others ?? [];
-  const isOpen = keyState.renewReservation(id, nowMs);
-  if (isOpen) for (const { key } of others) stateOf(turn, key).renewReservation(id, nowMs);
+  const isOpen = renewIn(turn, keyState, id);
+  if (isOpen) for (const { key } of others) renewIn(turn, stateOf(turn, key), id);
+  return isOpen;
+}
+
+function renewIn(turn: KeyTurn, keyState: KeyState, id: string): boolean {
+  const before = keyState.reservations?.get(id) ?? null;
+  const isOpen = keyState.renewReservation(id, turn.nowMs);
+  if (!isOpen || before === null) return isOpen;
+  for (const charge of before.parts) {
+    if (charge.children === undefined || isForgotten(charge)) continue;
+    renewParts(turn, { ...charge, keyState, meter: keyState.meterOf(charge) }, before.ttlMs);
+  }
   return isOpen;
 }
 
@@ -97,13 +104,13 @@ export function settle(turn: KeyTurn, { id, cost, costs, wantsCharges = false }:
   const reservation = keyState.takeReservation(id, nowMs);
   if (reservation === null) return { settled: false };
   const ownCosts = costs?.slice(0, reservation.parts.length) ?? null;
-  const charges = corrected(keyState, reservation, nowMs, ownCosts, cost);
+  const charges = corrected(turn, keyState, reservation, ownCosts, cost);
   let first = reservation.parts.length;
   for (const { key, count } of reservation.others ?? []) {
     const other = stateOf(turn, key);
     const taken = other.takeReservation(id, nowMs);
     const otherCosts = costs?.slice(first, first + count) ?? null;
-    const settled = taken === null ? [] : corrected(other, taken, nowMs, otherCosts, cost);
+    const settled = taken === null ? [] : corrected(turn, other, taken, otherCosts, cost);
     charges.push(...settled.map((each) => ({ ...each, key })));
     first += count;
   }
@@ -113,17 +120,19 @@ export function settle(turn: KeyTurn, { id, cost, costs, wantsCharges = false }:
 
 /** @param costs one for each charge of the reservation; null if `cost` is that of each */
 function corrected(
+  turn: KeyTurn,
   keyState: KeyState,
   { parts, ttlMs }: Reservation,
-  nowMs: number,
   costs: readonly number[] | null,
   cost: number,
 ): SettledCharge[] {
+  const { nowMs } = turn;
   return parts.flatMap((charge, index) => {
     if (isForgotten(charge)) return [];
     const actualCost = costs?.[index] ?? cost;
     const meter = keyState.meterOf(charge);
     meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
+    settleParts(turn, { ...charge, keyState, meter }, actualCost, ttlMs);
     const { policy, spentAtMs } = charge;
     return { policy, cost: charge.cost, actualCost, spentAtMs, settledAtMs: Math.max(nowMs, meter.seenMs) };
   });

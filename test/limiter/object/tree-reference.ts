@@ -2,16 +2,28 @@
  * The rules of trees, applied literally to lists of all spends: deliberately slow and simple. Levels have sliding logs, and
  * fixed windows that are aligned to the clock.
  */
-import type { Charge } from "../../../src/limiter/protocol.ts";
+import type { Charge, ChargeShare } from "../../../src/limiter/protocol.ts";
 import type { Limit } from "../../../src/strategies/index.ts";
 
 /** Units that were spent at one time. A settlement changes them. */
 interface Spent {
   readonly atMs: number;
   units: number;
+  /** The child whose part of the limits they are; null without one. */
+  readonly child: string | null;
+}
+
+/** The request of a child with a share. */
+interface Activity {
+  readonly child: string;
+  readonly atMs: number;
+  readonly weight: number;
 }
 
 interface Level {
+  activity: Activity[];
+  /** The share that the children have of a limit. */
+  shared: ChargeShare | null;
   readonly spends: Spent[];
   strikesAtMs: number[];
   bannedUntilMs: number;
@@ -28,6 +40,7 @@ interface Reserved {
 
 /** The fields of a decision that the tests compare. */
 export interface Decided {
+  readonly reason: "share" | "class" | null;
   readonly allowed: boolean;
   readonly remaining: readonly number[];
   readonly retryAfterMs: number | null;
@@ -60,8 +73,18 @@ export class TreeReference {
   /** The spends of the latest check. */
   #latest: readonly Spent[] = [];
 
-  look(root: string, charges: readonly Charge[], nowMs: number): readonly Decided[] {
-    return charges.map((charge) => this.#decided(root, charge, nowMs));
+  look(root: string, charges: readonly Charge[], nowMs: number, isBounded = true): readonly Decided[] {
+    this.#noteShares(root, charges);
+    return charges.map((charge) => this.#decided(root, charge, isBounded ? charges : null, nowMs));
+  }
+
+  #noteShares(root: string, charges: readonly Charge[]): void {
+    for (const { share } of charges) {
+      const parent = charges.find(({ policy }) => policy === share?.parent);
+      if (share !== undefined && parent !== undefined) {
+        this.#level(parent.key ?? root, parent.policy).shared = share;
+      }
+    }
   }
 
   check(root: string, charges: readonly Charge[], nowMs: number, provisionalMs = 0): Reply {
@@ -108,7 +131,7 @@ export class TreeReference {
       if (spent === null) continue;
       const extra = costs(index) - spent.units;
       if (extra < 0) spent.units += extra;
-      else if (extra > 0) this.#level(key, policy).spends.push({ atMs: nowMs, units: extra });
+      else if (extra > 0) this.#level(key, policy).spends.push({ atMs: nowMs, units: extra, child: spent.child });
     }
     return true;
   }
@@ -139,9 +162,24 @@ export class TreeReference {
     this.#level(key, policy).isExempt = isExempt;
   }
 
-  /** An object that is started again knows of no provisional spends. */
+  /** An object that is started again knows of no provisional spends and of no active children. */
   restart(): void {
     this.#provisional = [];
+    for (const level of this.#levels.values()) {
+      level.activity = [];
+      level.shared = null;
+    }
+  }
+
+  /** Notes the request as one of its children. */
+  #touch(root: string, charges: readonly Charge[], nowMs: number): void {
+    if (charges.every(({ cost }) => cost === 0)) return;
+    for (const { share, key = root } of charges) {
+      const parent = charges.find(({ policy }) => policy === share?.parent);
+      if (share === undefined || parent === undefined) continue;
+      const { weight } = share;
+      this.#level(parent.key ?? root, parent.policy).activity.push({ child: key, atMs: nowMs, weight });
+    }
   }
 
   #spend(
@@ -151,12 +189,17 @@ export class TreeReference {
     afterwards: (spent: readonly { readonly charge: Charge; readonly spend: Spent }[] | null) => void,
   ): Reply {
     const levels = charges.map((charge) => ({ charge, level: this.#level(charge.key ?? root, charge.policy) }));
-    const before = this.look(root, charges, nowMs);
+    // A banned request is decided by the limits alone.
+    const isBanned = levels.some(
+      ({ charge, level }) => charge.isDryRun !== true && charge.ban !== undefined && level.bannedUntilMs > nowMs,
+    );
+    if (!isBanned) this.#touch(root, charges, nowMs);
+    const before = this.look(root, charges, nowMs, !isBanned);
     const isAllowed = charges.every((charge, index) => charge.isDryRun === true || before[index]?.allowed === true);
     // A denial counts towards a ban of each level that denies, unless that level is banned already.
     for (const [index, { charge, level }] of levels.entries()) {
       const { ban } = charge;
-      const isDenial = before[index]?.allowed === false;
+      const isDenial = before[index]?.allowed === false && before[index].reason !== "share";
       if (ban === undefined || !isDenial || level.bannedUntilMs > nowMs) continue;
       const [strikes, term] = [ban.strikes[0], ban.term[0]];
       if (strikes === undefined || term === undefined) throw new TypeError("expected a ban with two limits");
@@ -167,6 +210,7 @@ export class TreeReference {
     }
     const isFirm =
       !isAllowed &&
+      before.every(({ reason }) => reason === null) &&
       levels.every(
         ({ charge, level }, index) =>
           charge.isDryRun === true ||
@@ -177,16 +221,17 @@ export class TreeReference {
       !keysOf(root, charges).some((key) => this.#isReserved(key, nowMs));
     const spent = levels.flatMap(({ charge, level }, index) => {
       if (!isAllowed || before[index]?.allowed !== true || level.isExempt) return [];
-      const spend = { atMs: nowMs, units: charge.cost };
+      const child = charges.find(({ share }) => share?.parent === charge.policy);
+      const spend = { atMs: nowMs, units: charge.cost, child: child === undefined ? null : (child.key ?? root) };
       level.spends.push(spend);
       return [{ charge, spend }];
     });
     afterwards(isAllowed ? spent : null);
     const after = charges.map((charge, index): Decided => {
-      const { remaining, bannedForMs } = this.#decided(root, charge, nowMs);
-      const { allowed, retryAfterMs } = before[index] ?? { allowed: false, retryAfterMs: null };
+      const { remaining, bannedForMs } = this.#decided(root, charge, isBanned ? null : charges, nowMs);
+      const { allowed, retryAfterMs, reason } = before[index] ?? { allowed: false, retryAfterMs: null, reason: null };
       const waitMs = retryAfterMs === null ? null : Math.max(retryAfterMs, bannedForMs);
-      return { allowed, remaining, retryAfterMs: waitMs, bannedForMs };
+      return { allowed, remaining, retryAfterMs: waitMs, bannedForMs, reason };
     });
     return { decisions: after, firmForMs: isFirm ? this.#firmForMs(keysOf(root, charges), nowMs) : [0] };
   }
@@ -200,13 +245,36 @@ export class TreeReference {
       : [provisionalFirmMs, firmMs];
   }
 
-  #decided(root: string, charge: Charge, nowMs: number): Decided {
+  /** @param charges those of the call; null for a decision by the limits alone */
+  #decided(root: string, charge: Charge, charges: readonly Charge[] | null, nowMs: number): Decided {
     const level = this.#level(charge.key ?? root, charge.policy);
     const bannedForMs = charge.ban === undefined ? 0 : Math.max(0, level.bannedUntilMs - nowMs);
-    const remaining = charge.limits.map((limit) => Math.max(0, limit.limit - usedOf(limit, level.spends, nowMs)));
-    const waitMs = level.isExempt ? 0 : waitOf(charge, level.spends, nowMs);
-    const retryAfterMs = waitMs === null ? null : Math.max(waitMs, bannedForMs);
-    return { allowed: retryAfterMs === 0, remaining, retryAfterMs, bannedForMs };
+    const cost = level.isExempt ? 0 : charge.cost;
+    const bounded = charge.limits.map((limit, index) => {
+      const most = charges === null ? limit.limit : Math.floor((limit.limit * (charge.upTo ?? 100)) / 100);
+      const free = Math.max(0, limit.limit - usedOf(limit, level.spends, nowMs));
+      const plainMs = waitOf(limit, limit.limit, cost, level.spends, nowMs);
+      const classMs = waitOf(limit, most, cost, level.spends, nowMs);
+      const isShared = charges !== null && level.shared?.limit === index;
+      const room = isShared ? roomOf(root, charge, charges, level, free, nowMs) : null;
+      const isDenied = room !== null && cost > room.units;
+      const waitMs = isDenied && classMs !== null ? Math.max(classMs, room.waitMs(cost)) : classMs;
+      return {
+        remaining: Math.min(Math.max(0, free - limit.limit + most), room?.units ?? Number.POSITIVE_INFINITY),
+        waitMs,
+        reason: waitMs !== classMs ? ("share" as const) : classMs !== plainMs ? ("class" as const) : null,
+      };
+    });
+    const waits = bounded.map(({ waitMs }) => waitMs);
+    const reasons = bounded.map(({ reason }) => reason);
+    const retryAfterMs = waits.includes(null) ? null : Math.max(bannedForMs, ...waits.map((waitMs) => waitMs ?? 0));
+    return {
+      allowed: retryAfterMs === 0,
+      remaining: bounded.map(({ remaining }) => remaining),
+      retryAfterMs,
+      bannedForMs,
+      reason: reasons.includes("share") ? "share" : reasons.includes("class") ? "class" : null,
+    };
   }
 
   /** Whether the state of a key has a reservation: that of the root, or of a level that was charged. */
@@ -224,7 +292,14 @@ export class TreeReference {
   }
 }
 
-const newLevel = (): Level => ({ spends: [], strikesAtMs: [], bannedUntilMs: 0, isExempt: false });
+const newLevel = (): Level => ({
+  spends: [],
+  strikesAtMs: [],
+  bannedUntilMs: 0,
+  isExempt: false,
+  activity: [],
+  shared: null,
+});
 
 const nameOf = (key: string, policy: string): string => `${policy} of ${key}`;
 
@@ -245,16 +320,46 @@ function usedOf(limit: Limit, spends: readonly Spent[], nowMs: number): number {
   return spends.reduce((used, { atMs, units }) => (atMs >= fromMs ? used + units : used), 0);
 }
 
-/** The least wait after which all limits of a charge have room for it; null if one never has. */
-function waitOf({ limits, cost }: Charge, spends: readonly Spent[], nowMs: number): number | null {
+/** The least wait after which a limit has room for a cost below `most` units; null if it never has. */
+function waitOf(limit: Limit, most: number, cost: number, spends: readonly Spent[], nowMs: number): number | null {
   // A debt does not deny a look.
-  const fits = (atMs: number): boolean =>
-    cost === 0 || limits.every((limit) => usedOf(limit, spends, atMs) + cost <= limit.limit);
+  const fits = (atMs: number): boolean => cost === 0 || usedOf(limit, spends, atMs) + cost <= most;
   if (fits(nowMs)) return 0;
-  const ends = spends.flatMap((spent) => limits.map((limit) => endOf(limit, spent)));
-  const firstMs = ends
+  const firstMs = spends
+    .map((spent) => endOf(limit, spent))
     .filter((atMs) => atMs > nowMs)
     .toSorted((one, other) => one - other)
     .find(fits);
   return firstMs === undefined ? null : firstMs - nowMs;
+}
+
+/** The part of a limit that the child of a call may use, by the formula of shares, and the wait after a denial. */
+function roomOf(
+  root: string,
+  { policy, limits }: Charge,
+  charges: readonly Charge[],
+  { spends, activity, shared }: Level,
+  free: number,
+  nowMs: number,
+): { readonly units: number; readonly waitMs: (cost: number) => number } {
+  const limit = limits[shared?.limit ?? 0];
+  if (limit === undefined || shared === null) throw new TypeError("expected a shared limit");
+  const child = charges.find(({ share }) => share?.parent === policy);
+  const own = child === undefined ? null : (child.key ?? root);
+  const activeMs = Math.min(10_000, limit.windowMs);
+  const active = new Map(
+    activity.filter(({ atMs }) => nowMs - atMs < activeMs).map((each) => [each.child, each.weight]),
+  );
+  if (own !== null) active.set(own, child?.share?.weight ?? 1);
+  const totalWeight = [...active.values()].reduce((sum, weight) => sum + weight, 0);
+  const guaranteeOf = (key: string): number =>
+    shared.guaranteed === "fair" ? Math.floor((limit.limit * (active.get(key) ?? 0)) / totalWeight) : shared.guaranteed;
+  const partOf = (key: string): Spent[] => spends.filter((spent) => spent.child === key);
+  const unusedOf = (key: string): number => guaranteeOf(key) - usedOf(limit, partOf(key), nowMs);
+  const others = [...active.keys()].filter((key) => key !== own);
+  const withheld = others.reduce((sum, key) => sum + Math.max(0, unusedOf(key)), 0);
+  const units = Math.max(0, free - withheld, Math.min(own === null ? 0 : unusedOf(own), free));
+  const ownMs = (cost: number): number =>
+    (own === null ? null : waitOf(limit, guaranteeOf(own), cost, partOf(own), nowMs)) ?? activeMs;
+  return { units, waitMs: (cost) => (others.length === 0 ? 0 : Math.min(activeMs, ownMs(cost))) };
 }

@@ -16,6 +16,8 @@ interface DrawnLevel {
   readonly strategy: string;
   readonly hasLongLimit: boolean;
   readonly mode: "enforced" | "dry-run" | "banning";
+  /** The share of each key in the first limit of the parent, if the parent has so many units; null for none. */
+  readonly guaranteed: number | "fair" | null;
 }
 
 interface Step {
@@ -37,6 +39,9 @@ interface Step {
   /** The level that the request leaves out; none if it is not in the path. */
   readonly skipped: number;
   readonly isProvisional: boolean;
+  /** The part of each limit in percent that the class of the request may use, by level, repeated as needed. */
+  readonly upTo: readonly number[];
+  readonly weight: number;
   /** Which of the earlier spends or reservations is meant. */
   readonly pick: number;
   readonly ms: number;
@@ -51,6 +56,7 @@ const level = fc.record<DrawnLevel>({
   strategy: fc.constantFrom("sliding-log", "fixed-window"),
   hasLongLimit: fc.boolean(),
   mode: fc.constantFrom("enforced", "enforced", "enforced", "dry-run", "banning"),
+  guaranteed: fc.constantFrom<(number | "fair" | null)[]>(null, "fair", 1, 2, 4),
 });
 
 const steps = fc.array(
@@ -63,6 +69,8 @@ const steps = fc.array(
     costs: fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 4 }),
     skipped: fc.integer({ min: 0, max: 12 }),
     isProvisional: fc.boolean(),
+    upTo: fc.array(fc.constantFrom(100, 100, 100, 70), { minLength: 1, maxLength: 4 }),
+    weight: fc.integer({ min: 1, max: 3 }),
     pick: fc.nat({ max: 1_000 }),
     ms: fc.constantFrom(1, 50, 999, 5_000, 29_999, 30_000, 60_000),
   }),
@@ -79,7 +87,11 @@ const ban = {
 };
 
 /** The charge of a level without its key and cost. */
-function policyOf({ limit, windowMs, strategy, hasLongLimit, mode }: DrawnLevel, index: number) {
+function policyOf(
+  { limit, windowMs, strategy, hasLongLimit, mode, guaranteed }: DrawnLevel,
+  index: number,
+  drawn: readonly DrawnLevel[],
+) {
   const long: LimitInput = { limit: 2 * limit, window: "1h", strategy: "sliding-log" };
   const aligned = strategy === "fixed-window" ? { align: "clock" } : {};
   const first: LimitInput = { limit, window: `${windowMs}ms`, strategy, ...aligned };
@@ -90,6 +102,11 @@ function policyOf({ limit, windowMs, strategy, hasLongLimit, mode }: DrawnLevel,
     limits: parseLimits(inputs, { policy }),
     ...(mode === "dry-run" && { isDryRun: true }),
     ...(mode === "banning" && { ban }),
+    ...(index > 0 &&
+      guaranteed !== null &&
+      (guaranteed === "fair" || guaranteed <= (drawn[index - 1]?.limit ?? 0)) && {
+        share: { parent: `level-${index - 1}`, limit: 0, guaranteed, weight: 1 },
+      }),
   };
 }
 
@@ -122,10 +139,17 @@ class Trace {
     return this.#object.nowMs;
   }
 
-  #chargesOf({ path, costs, skipped }: Step): Charge[] {
+  #chargesOf({ path, costs, skipped, upTo, weight }: Step): Charge[] {
     const charges = this.#policies.slice(0, path.length + 1).map((policy, index): Charge => {
       const key = [root, ...path.slice(0, index)].join(" ");
-      return { ...policy, cost: costs[index % costs.length] ?? 1, ...(key !== root && { key }) };
+      const percent = upTo[index % upTo.length] ?? 100;
+      return {
+        ...policy,
+        cost: costs[index % costs.length] ?? 1,
+        ...(key !== root && { key }),
+        ...(percent < 100 && { upTo: percent }),
+        ...(policy.share !== undefined && { share: { ...policy.share, weight } }),
+      };
     });
     return charges.length === 1 ? charges : charges.filter((_, index) => index !== skipped);
   }
@@ -137,11 +161,11 @@ class Trace {
     const expected = this.#reference.check(root, charges, this.#nowMs, provisional.provisionalMs);
     compare(reply, expected);
     if (!charges.every(({ isDryRun }, index) => isDryRun === true || reply.decisions[index]?.allowed)) return;
-    const spent = charges.flatMap((charge, index) =>
-      reply.decisions[index]?.allowed === true && reply.keyRules?.[index]?.kind !== "allow"
-        ? [{ ...charge, spentAtMs: reply.spentAtMs[index] ?? 0 }]
-        : [],
-    );
+    // A child that was not charged still names its part of what its parent spent.
+    const spent = charges.map((charge, index) => {
+      const isSpent = reply.decisions[index]?.allowed === true && reply.keyRules?.[index]?.kind !== "allow";
+      return { ...charge, spentAtMs: isSpent ? (reply.spentAtMs[index] ?? 0) : 0 };
+    });
     this.#spent = { call: { charges: spent, ...provisional }, atMs: this.#nowMs };
   }
 
@@ -201,12 +225,17 @@ class Trace {
   }
 }
 
-const compared = ({ allowed, limits, retryAfterMs, bannedForMs }: CheckReply["decisions"][number]): Decided => ({
-  allowed,
-  remaining: limits.map(({ remaining }) => remaining),
-  retryAfterMs,
-  bannedForMs,
-});
+const compared = (decision: CheckReply["decisions"][number]): Decided => {
+  const { allowed, limits, retryAfterMs, bannedForMs, reason = null } = decision;
+  if (reason === "keys") throw new TypeError("expected room for all keys");
+  return {
+    allowed,
+    remaining: limits.map(({ remaining }) => remaining),
+    retryAfterMs,
+    bannedForMs,
+    reason,
+  };
+};
 
 function compare({ decisions, isFirm = false, firmForMs = 1_000 }: CheckReply, expected: Reply): void {
   // Much faster than the matchers of vitest.
