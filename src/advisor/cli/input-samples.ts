@@ -3,7 +3,7 @@ import type { SamplesChoice, TrafficValues } from "./input-options.ts";
 import { commonFacts, periodText, type ReadTraffic, requestsOfKeys } from "./input.ts";
 import { countOf, countText, percentText, wrappedLines } from "./report-text.ts";
 import { type Samples, type SamplesHeader, SamplesProblem, SamplesReader } from "../replay/read-samples.ts";
-import { trafficNotes } from "../replay/recording.ts";
+import { levelNote, trafficNotes } from "../replay/recording.ts";
 import { type AdminApi, adminProblemText, askAdmin } from "../../cli/admin-api.ts";
 import { CommandError } from "../../cli/command.ts";
 import { adminApiOf } from "../../cli/settings.ts";
@@ -19,14 +19,14 @@ export async function readSampledTraffic({ url, policy }: SamplesChoice, values:
   const api = adminApiOf({ ...values, url });
   const path = `/policies/${encodeURIComponent(policy)}`;
   const answer = await askAdmin(api, path);
-  const { key, limits } = answer.json;
+  const { key, limits, within } = answer.json;
   const inForce: unknown = isRecord(limits) ? limits["value"] : null;
   if (answer.status !== 200 || !Array.isArray(key) || !isLimits(inForce)) {
     throw new CommandError(await adminProblemText(api, policy, answer));
   }
   const { header, timelines } = await fetchSamples(api, policy);
   const { fromMs, toMs } = timelines.source;
-  const notes = trafficNotes(timelines);
+  const notes = [...trafficNotes(timelines), ...(typeof within === "string" ? [levelNote(policy, within)] : [])];
   return {
     timelines,
     lines: [

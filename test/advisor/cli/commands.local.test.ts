@@ -116,7 +116,7 @@ describe("npm run what-if", () => {
       response.end(
         url?.includes("/samples") === true
           ? `${JSON.stringify(header)}\n${JSON.stringify({ id: "k", arrivals })}\n`
-          : JSON.stringify({ key: ["ip"], limits: { value: [limit], source: "configuration" } }),
+          : JSON.stringify({ key: ["ip"], within: "org", limits: { value: [limit], source: "configuration" } }),
       );
     }).listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -133,6 +133,7 @@ describe("npm run what-if", () => {
     expect(stdout).toMatch(/\n {2}recorded +5 \(25 %\) +1 \(100 %\)\n {2}now +5 \(25 %\).*\n {2}A +10 \(50 %\)/);
     expect(stdout).toContain("2026-01-05 12:00:00 to 2026-01-05 13:00:00 UTC");
     expect(stdout).toContain('1 key in 64 is sampled (SAMPLE = "1/64"). The policy had 1,280 requests in all.');
+    expect(stdout).toMatch(/This replays api alone\. Requests that only org\s/);
     expect(stdout).toMatch(/The latest samples were stored 2 h ago\. No isolate reported since/);
   });
 

@@ -1,6 +1,7 @@
 /** The view "Advisor": limits that reach a goal, found in sampled traffic of the last 24 hours. */
 import { useEffect, useMemo } from "preact/hooks";
 import type { PolicyView } from "../../../admin/wire.ts";
+import { levelNote } from "../../../advisor/replay/recording.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { WithDialogs } from "../policies/dialogs.tsx";
@@ -46,12 +47,7 @@ function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) 
         />
         {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
       </div>
-      {policy?.within !== undefined && (
-        <p class="hint">
-          This replays {policy.name} alone. Requests that only {policy.within} or a policy above it denied are not in
-          its traffic, and the limits of those policies are not replayed.
-        </p>
-      )}
+      {policy?.within !== undefined && <p class="hint">{levelNote(policy.name, policy.within)}</p>}
       {policy !== undefined && <OfPolicy key={policy.name} policy={policy} />}
       {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
     </WithDialogs>
