@@ -348,3 +348,38 @@ it("a limiter that is constructed for each request keeps its counters", async ()
   const visit = visitor(app);
   expect([(await visit()).status, (await visit()).status, (await visit()).status]).toEqual([200, 200, 429]);
 });
+
+it("tenants of one quota have fair shares, and requests of a class only a part of it", async () => {
+  const app = new Hono();
+  app.use(
+    rateLimit(
+      {
+        name: "quota",
+        limits: "12/hour",
+        key: () => "all",
+        strategy: "sliding-log",
+        classes: [{ when: "header:X-Batch=1", upTo: "25%" }],
+      },
+      {
+        name: "tenant",
+        within: "quota",
+        limits: "12/hour",
+        key: (c) => c.req.header("X-Tenant"),
+        strategy: "sliding-log",
+        guaranteed: "fair",
+      },
+    ),
+  );
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  const reasonOf = async (headers: Record<string, string>): Promise<unknown> => {
+    const { status, body } = await visit({ headers });
+    return status === 200 ? status : (JSON.parse(body) as { reason?: string }).reason;
+  };
+  const reasons: unknown[] = [];
+  for (const tenant of ["acme", "bolt", ...Array.from({ length: 6 }, () => "acme"), "bolt"]) {
+    reasons.push(await reasonOf({ "X-Tenant": tenant }));
+  }
+  expect(reasons).toEqual([200, 200, 200, 200, 200, 200, 200, "share", 200]);
+  expect(await reasonOf({ "X-Tenant": "bolt", "X-Batch": "1" })).toBe("class");
+});

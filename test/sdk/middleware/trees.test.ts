@@ -79,4 +79,22 @@ describe("a limiter without Hono", () => {
     const answer = await limiter.check(env, { policy: "user", key: ["acme", "ann"] });
     expect(answer).toMatchObject({ allowed: false, reason: "unavailable" });
   });
+
+  it("compares the conditions of weights and classes with the attributes of a call", async () => {
+    const { env } = createTestLimiter();
+    const classes = [{ when: "header:X-Batch=1", upTo: "50%" }];
+    const weight = [{ when: "country=DE", weight: 4 }];
+    const limiter = createLimiter(
+      { name: "quota", limits: "10/hour", classes, ...log },
+      { name: "tenant", within: "quota", limits: "10/hour", guaranteed: "fair", weight, ...log },
+    );
+    const ask = async (tenant: string, cost: number, attributes: Record<string, string> = {}) =>
+      limiter.check(env, { policy: "tenant", key: ["all", tenant], cost, attributes });
+    expect(await ask("acme", 1, { country: "DE" })).toMatchObject({ allowed: true });
+    expect(await ask("bolt", 1)).toMatchObject({ allowed: true });
+    expect(await ask("acme", 4, { "header:X-Batch": "1" })).toMatchObject({ allowed: false, reason: "class" });
+    expect(await ask("bolt", 2)).toMatchObject({ allowed: true });
+    expect(await ask("acme", 1, { country: "DE" })).toMatchObject({ allowed: true });
+    expect(await ask("bolt", 1)).toMatchObject({ allowed: false, reason: "share", violated: ["quota"] });
+  });
 });
