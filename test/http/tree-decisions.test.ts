@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { decideBatch, decideCheck, look, openReservation, settleReservation } from "../../src/http/check/operations.ts";
 import { isFailure } from "../../src/http/wire/problems.ts";
+import type { RefundCall } from "../../src/limiter/protocol.ts";
 import { keyPseudonym } from "../../src/observability/events.ts";
 import { settled } from "../fakes/isolate.ts";
 import type { CountedSite } from "./counted-site.ts";
@@ -38,6 +39,34 @@ describe("reservations of a tree", () => {
     expect(await site.request(by("acme", "ann"))).toBe(429);
     await site.batch();
     expect(await remaining(site)).toEqual([4, 1]);
+  });
+});
+
+describe("shares of a tree", () => {
+  it("of a child that is not charged itself are given back, too, when another object denies", async () => {
+    const child = { limits: "1/hour", guaranteed: "fair", dryRun: true };
+    const site = treeOf({ limits: "9/hour" }, child, {
+      name: "other",
+      key: "header:x-other",
+      limits: "2/hour",
+      ...log,
+    });
+    const refunds: RefundCall[] = [];
+    site.isolate.before = ({ name, argument }) => {
+      if (name.startsWith("refund")) refunds.push(argument as RefundCall);
+      return Promise.resolve();
+    };
+    const statuses: number[] = [];
+    for (let request = 0; request < 3; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(await site.request({ ...by("acme", "ann"), "X-Other": "one" }));
+    }
+    await site.batch();
+    expect(statuses).toEqual([200, 200, 429]);
+    expect(refunds[0]?.charges.map(({ policy, spentAtMs }) => [policy, spentAtMs > 0])).toEqual([
+      ["org", true],
+      ["user", false],
+    ]);
   });
 });
 

@@ -180,11 +180,11 @@ export class StrictDecider {
   ): Promise<unknown> | null {
     const [first] = booked;
     if (first === undefined) return null;
-    const { result, provisionalMs } = check;
+    const { group, result, provisionalMs } = check;
     // The spend makes the waits of cached denials longer.
     this.#isolate.denyCache.forget(objectKeyOf(first));
     if (address !== undefined) return result.add(this.#openReservation(check, booked, address, isLate));
-    return result.add({ giveBack: () => refund(this.#isolate, booked, provisionalMs) });
+    return result.add({ giveBack: () => refund(this.#isolate, booked, provisionalMs, group) });
   }
 
   #openReservation(

@@ -242,15 +242,19 @@ function waitFrom(next: () => number): number | null {
 /**
  * Gives back what an object has booked for one key. No-op when nothing was booked.
  * @param provisionalMs as in the call that booked it; 0 for a final spend
+ * @param group the spends of the call that booked it. Children that were not charged have parts of what their parents were.
  */
 export async function refund(
   { caller, denyCache }: { readonly caller: ObjectCaller; readonly denyCache: DenyCache },
   booked: readonly BookedSpend[],
   provisionalMs = 0,
+  group: readonly Spend[] = [],
 ): Promise<void> {
   const [first] = booked;
   if (first === undefined) return;
-  const charges = booked.map((spend) => {
+  const isBooked = ({ policy }: Spend): boolean => booked.some((each) => each.policy.name === policy.name);
+  const uncharged = group.filter((spend) => spend.policy.share !== null && !isBooked(spend));
+  const charges = [...booked, ...uncharged.map((spend) => ({ ...spend, spentAtMs: 0 }))].map((spend) => {
     // A refund is never stale, and needs no rules.
     const { rules: _, ...charge } = chargeOf(spend);
     return { ...charge, spentAtMs: spend.spentAtMs };
