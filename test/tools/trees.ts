@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- trees`: requests per second of `/check/forward` under one level, under a tree of three levels, and under
- * three policies without `within`. The three take turns. Options: --rounds <number>, --seconds <number>,
+ * `npm run bench -- trees`: requests per second of `/check/forward` under one level, under trees of three levels without and
+ * with fair shares, and under three policies without `within`. They take turns. Options: --rounds <number>, --seconds <number>,
  * --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -31,6 +31,11 @@ const ways = {
     org,
     { name: "team", within: "org", key: "header:x-team", limits },
     { name: "user", within: "team", key: "header:x-user", limits },
+  ],
+  "tree with fair shares": [
+    org,
+    { name: "team", within: "org", key: "header:x-team", limits },
+    { name: "user", within: "team", key: "header:x-user", limits, guaranteed: "fair" },
   ],
   "three policies without within": [
     org,
