@@ -159,6 +159,14 @@ function denialAnswer(
   return problemAnswer(limitFailure(denying), { headers, replacement: answer, instance });
 }
 
+/** The percentage of the class that denies. Null if none does, or if classes of several policies do. */
+function classOf(denying: readonly Outcome[]): number | null {
+  const [upTo = null, ...others] = denying.flatMap(({ policy, decision }) =>
+    decision?.reason === "class" ? policy.upTo : [],
+  );
+  return others.length === 0 ? upTo : null;
+}
+
 function limitFailure(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap(({ decision }) => decision ?? []);
   const violated = violatedLimits(decisions);
@@ -166,5 +174,5 @@ function limitFailure(denying: readonly Outcome[]): Failure {
   const reason = denialReason(denying);
   return reason === "ban"
     ? { kind: "abnormal-usage", violated, retryAfterMs }
-    : { kind: "quota-exceeded", reason, violated, retryAfterMs };
+    : { kind: "quota-exceeded", reason, violated, retryAfterMs, upTo: classOf(denying) };
 }

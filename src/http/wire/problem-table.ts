@@ -125,28 +125,29 @@ function operatorText({ hasTokens, given }: OperatorCredentials): string {
     : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.";
 }
 
-/** Why the quota is exceeded although units are left. */
-const boundTexts: Partial<Record<DenialReason, string>> = {
-  share: " Other keys are guaranteed the rest.",
-  class: " The class of the request may not use the rest.",
-  keys: " It has too many keys in use for a new one.",
-};
-
 interface Violation {
   readonly violated: readonly string[];
   readonly retryAfterMs: number | null;
+  /** The percentage that the class of the request may use. Default: it is unknown, or there is none. */
+  readonly upTo?: number | null;
 }
+
+/** Why the quota is exceeded although units are left. */
+const boundTexts: Partial<Record<DenialReason, (upTo?: number | null) => string>> = {
+  share: () => " Other keys are guaranteed the rest.",
+  class: (upTo) => ` Requests of this class may use ${typeof upTo === "number" ? `${upTo} %` : "only a part"} of it.`,
+  keys: () => " It has too many keys in use for a new one.",
+};
 
 /** The problem of each kind of failure, by the fields of the failure. */
 export const problems = {
-  "quota-exceeded": ({ reason, violated, retryAfterMs }: Violation & { readonly reason: DenialReason }) => {
+  "quota-exceeded": ({ reason, violated, retryAfterMs, upTo }: Violation & { readonly reason: DenialReason }) => {
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
       retryAfterMs === null
-        ? "Its cost exceeds the quota's capacity; therefore it can never be allowed."
+        ? `Its cost exceeds ${reason === "class" ? "that" : "the quota's capacity"}; therefore it can never be allowed.`
         : `Retry in ${secondsText(retryAfterMs)}.`;
-    const bound = boundTexts[reason] ?? "";
-    return problem(429, `The request exceeds the quota of ${names}.${bound} ${outlook}`, {
+    return problem(429, `The request exceeds the quota of ${names}.${boundTexts[reason]?.(upTo) ?? ""} ${outlook}`, {
       type: `${registeredTypes}#quota-exceeded`,
       title: "Quota Exceeded",
       reason,
