@@ -44,6 +44,17 @@ describe("the outcome that an explanation states", () => {
     ]);
   });
 
+  it("a key whose attributes put it into a class is denied above the part of the class, and the text says so", async () => {
+    const login = new ExplainedPolicy({ classes: [{ when: "country=DE", upTo: "40%" }] });
+    await login.spend(2);
+    const explained = await login.explain({ attributes: new Map([["country", ["DE"]]]) });
+    expect(outcomeOf(explained)).toEqual([false, "class", 60_000]);
+    expect(explained.lines.outcome).toBe(
+      "Denied for another 1 min: the class of the request may not use the rest of the limit login.",
+    );
+    expect(outcomeOf(await login.explain())).toEqual([true, "limit", 0]);
+  });
+
   it("an explanation spends nothing and calls the object once", async () => {
     const login = new ExplainedPolicy();
     await login.spend(2);

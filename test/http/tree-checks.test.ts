@@ -100,6 +100,17 @@ describe("the explanation of a level", () => {
     expect([blocked.allowed, blocked.reason, blocked.retryAfterMs]).toEqual([false, "deny", null]);
   });
 
+  it("names the shares of other keys if they deny", async () => {
+    const site = treeOf({}, { limits: "5/hour", guaranteed: "fair" });
+    await decideCheck(callOf(site), { ...bob, cost: 1 });
+    await decideCheck(callOf(site), { ...ann, cost: 3 });
+    const explained = await explain(site, ["acme", "ann"]);
+    expect([explained.allowed, explained.reason]).toEqual([false, "share"]);
+    expect(explained.lines.outcome).toMatch(
+      /^Denied for another .* by org: other keys are guaranteed the rest of the limit org\. The policy user alone allows it\.$/,
+    );
+  });
+
   it("is that of the isolate's own decision for each level while the object does not answer", async () => {
     const site = treeOf();
     site.isolate.before = () => Promise.reject(new Error("down"));

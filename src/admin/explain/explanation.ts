@@ -13,6 +13,7 @@ import {
   callerLevels,
   callerSubject,
 } from "../../policy/resolve-key.ts";
+import { prioritized } from "../../policy/shares.ts";
 import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
 import type { PolicyState, Rule } from "../../control/protocol.ts";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
@@ -152,7 +153,7 @@ async function keysOf(
   return keys;
 }
 
-/** The policy of the result has the limits of the override that applies to the key. */
+/** The policy of the result has the limits of the override that applies to the key, and the weight and class of the attributes. */
 async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionKeys): Promise<ExplainedKey | Failure> {
   const { key, tenant = null, attributes = noAttributes } = input;
   const values = callerKeyValues(policy, key);
@@ -169,7 +170,7 @@ async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionK
   const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
   return {
     id: partitionKey,
-    policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
+    policy: prioritized({ ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits }, subject),
     subject,
     missing: result === null || result.kind === "charge" ? null : result.kind,
     isMissing: (part) => !stated.has(partName(part)),

@@ -196,13 +196,17 @@ function unless({ steps }: Explained, allowed: boolean): string {
 
 /** Why the step that decides leads to its outcome. */
 function causeText(explained: Explained): string {
-  const { steps, limits } = explained;
+  const { steps, limits, reason } = explained;
   const deciding = steps.find(({ decides }) => decides);
   if (deciding !== undefined && !isLimitsStep(deciding.step)) {
     return `${stepsByName[deciding.step].cause}${sourceText(deciding, explained)}`;
   }
   const names = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
-  return names.length === 1 ? `the limit ${names.join("")} is exceeded` : `the limits ${names.join(", ")} are exceeded`;
+  const named = `the limit${names.length === 1 ? "" : "s"} ${names.join(", ")}`;
+  if (reason === "share") return `other keys are guaranteed the rest of ${named}`;
+  if (reason === "class") return `the class of the request may not use the rest of ${named}`;
+  if (reason === "keys") return "the root has too many keys in use for a new one";
+  return `${named} ${names.length === 1 ? "is" : "are"} exceeded`;
 }
 
 /** The author and the note of the rule, or its id while the control plane does not answer; and the entry, counted from 1. */
