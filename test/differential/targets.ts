@@ -67,16 +67,22 @@ const mixed: readonly Target[] = [
 ];
 
 /**
- * The previous version does not have the field `within`: it rejects policies with it, and does not list it among the
- * accepted fields.
+ * The fields of a policy that the previous version does not have: it rejects policies with them, and does not list them among
+ * the accepted fields.
  */
+const addedFields = ["within", "guaranteed", "weight", "classes"];
+
 const isKnown = ({ variables }: RecordedRequest): boolean => {
   const policies: unknown = Reflect.get(variables, "POLICIES");
-  return !Array.isArray(policies) || !policies.some((policy: object) => Object.hasOwn(policy, "within"));
+  const hasAdded = (policy: object): boolean => addedFields.some((name) => Object.hasOwn(policy, name));
+  return !Array.isArray(policies) || !policies.some(hasAdded);
 };
 
 const comparable = (answer: Answer | undefined): string =>
-  (JSON.stringify(answer) ?? "").replaceAll("trustedProxies, within, limits", "trustedProxies, limits");
+  (JSON.stringify(answer) ?? "").replaceAll(
+    `trustedProxies, ${addedFields.join(", ")}, limits`,
+    "trustedProxies, limits",
+  );
 
 /**
  * Replays requests in all deployments, each with objects of its own. Leaves out requests that the previous version does not
