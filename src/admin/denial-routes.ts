@@ -247,7 +247,7 @@ function causeWithoutWait({ outcome, reason, limits, bannedForMs, cost }: Cause)
       return `its cost of ${numberText(cost)} exceeds the capacity; ${usedText(limits)}`;
     case "delay":
       return `the wait would have exceeded maxDelay; ${usedText(limits)}`;
-    // What remained for the request is less than what remained of the limit, so the used units are not known.
+    // The request had less left than the limit, so the used units are not known.
     case "share":
       return "other keys were guaranteed the rest of the limit";
     case "class":

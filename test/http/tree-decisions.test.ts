@@ -43,7 +43,7 @@ describe("reservations of a tree", () => {
 });
 
 describe("shares of a tree", () => {
-  it("of a child that is not charged itself are given back, too, when another object denies", async () => {
+  it("are given back for a child that is not charged itself, too, when another object denies", async () => {
     const child = { limits: "1/hour", guaranteed: "fair", dryRun: true };
     const site = treeOf({ limits: "9/hour" }, child, {
       name: "other",

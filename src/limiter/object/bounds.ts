@@ -12,8 +12,6 @@ import { areOf, SharedParts, type SharedLimit } from "./shared-limits.ts";
 
 /** Adds the bounds to the charges of a call. */
 export function addBounds(turn: KeyTurn, all: readonly RuledCharge[]): void {
-  const hasNone = all.every(({ charge }) => charge.share === undefined && charge.upTo === undefined);
-  if (hasNone && turn.sharedLimits.isEmpty) return;
   const children = new Map<SharedLimit, RuledCharge>();
   for (const child of all) {
     const shared = sharedBy(turn, all, child);

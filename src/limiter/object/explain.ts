@@ -1,4 +1,4 @@
-/** What `explain` reports of a charge. */
+/** The explanation of a charge. */
 import type { ExplainedCharge, ExplainedSharedLimit, ExplainedShare, OpenUnits } from "../explanation.ts";
 import type { KeyTurn, RuledCharge } from "./key-turn.ts";
 

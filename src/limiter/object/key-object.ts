@@ -10,11 +10,10 @@ import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
-import { decide, lookAt, noteProvisional, ruledCharges } from "./decide.ts";
+import { decide, lend, lookAt, noteProvisional, ruledCharges, withSliceWaits } from "./decide.ts";
 import { type KeyTurn, stateOf, statesOf } from "./key-turn.ts";
 import { childPartsOf, refundParts } from "./bounds.ts";
 import { explained } from "./explain.ts";
-import { lend, withSliceWaits } from "./lending.ts";
 import { SharedLimits } from "./shared-limits.ts";
 import type { ExplainReply } from "../explanation.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
@@ -360,7 +359,7 @@ export class KeyObject {
     this.#keep(turn.keyState, turn.nowMs);
     if (turn.others === null) return;
     for (const other of turn.others.values()) this.#keep(other.keyState, turn.nowMs);
-    this.#sharedLimits.sweep(turn.nowMs);
+    if (!this.#sharedLimits.isEmpty) this.#sharedLimits.sweep(turn.nowMs);
   }
 
   #keep(keyState: KeyState, nowMs: number): void {

@@ -4,10 +4,9 @@
  */
 import type { Charge, ReserveCall, ReserveReply, SettleCall, SettledCharge, SettleReply } from "../protocol.ts";
 import { childPartsOf, renewParts, settleParts } from "./bounds.ts";
-import { decide, isAdmitted, isBlocked, isExempt, lookAt, ruledCharges } from "./decide.ts";
+import { decide, isAdmitted, isBlocked, isExempt, lookAt, ruledCharges, withSliceWaits } from "./decide.ts";
 import { type KeyTurn, stateOf } from "./key-turn.ts";
 import type { KeyState } from "./key-state.ts";
-import { withSliceWaits } from "./lending.ts";
 import { isForgotten, type Reservation, type ReservedCharge } from "./open-entries.ts";
 
 export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
@@ -132,7 +131,7 @@ function corrected(
     const actualCost = costs?.[index] ?? cost;
     const meter = keyState.meterOf(charge);
     meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
-    settleParts(turn, { ...charge, keyState, meter }, actualCost, ttlMs);
+    if (charge.children !== undefined) settleParts(turn, { ...charge, keyState, meter }, actualCost, ttlMs);
     const { policy, spentAtMs } = charge;
     return { policy, cost: charge.cost, actualCost, spentAtMs, settledAtMs: Math.max(nowMs, meter.seenMs) };
   });

@@ -58,9 +58,8 @@ export class SharedLimits {
   readonly #byKey = new Map<string, Map<string, SharedLimit[]>>();
   #sweptAtMs = 0;
 
-  get isEmpty(): boolean {
-    return this.#byKey.size === 0;
-  }
+  /** A field, so that calls without shares run no code of this file. */
+  isEmpty = true;
 
   of(key: string, policy: string): readonly SharedLimit[] {
     return this.#byKey.get(key)?.get(policy) ?? noLimits;
@@ -93,6 +92,7 @@ export class SharedLimits {
     const limits = policies.get(policy) ?? [];
     policies.set(policy, limits);
     this.#byKey.set(key, policies);
+    this.isEmpty = false;
     return limits;
   }
 
@@ -103,7 +103,7 @@ export class SharedLimits {
 
   /** Removes shares without children, every few seconds. */
   sweep(nowMs: number): void {
-    if (this.isEmpty || Math.abs(nowMs - this.#sweptAtMs) < sweepMs) return;
+    if (Math.abs(nowMs - this.#sweptAtMs) < sweepMs) return;
     this.#sweptAtMs = nowMs;
     for (const [key, policies] of this.#byKey) {
       for (const [policy, limits] of policies) {
@@ -115,6 +115,7 @@ export class SharedLimits {
       }
       if (policies.size === 0) this.#byKey.delete(key);
     }
+    this.isEmpty = this.#byKey.size === 0;
   }
 }
 
@@ -147,7 +148,7 @@ interface Generation {
   readonly untilMs: number;
 }
 
-/** What a key's state stores of shares: its parts in limits of its parents, and the generations of its own shared limits. */
+/** The shares that a key's state stores: its parts in limits of its parents, and the generations of its own shared limits. */
 export class SharedParts {
   readonly #key: string;
   /** By the key's own policy. */

@@ -153,7 +153,7 @@ describe("parts of a shared limit", () => {
     expect(left(object, "a")).toBe(60);
     ask(object, "b", 1);
     ask(object, "a", 1);
-    // Of its 50 units, a tenant has used 31, or 11.
+    // A tenant has used 31 of its 50 units, or 11.
     expect([left(object, "a"), left(object, "b")]).toEqual([19, 39]);
   });
 
