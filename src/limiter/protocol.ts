@@ -100,8 +100,13 @@ export interface Charge {
 export interface ChargeShare {
   /** The parent's policy. At most one child policy of it has shares of the same limit. */
   readonly parent: string;
-  /** The index of the limit in the parent's charge. */
+  /** The index of the limit among the parent's configured limits. */
   readonly limit: number;
+  /**
+   * The window of the limit, which rules and overrides may put in another place. Default: that of the limit with this index in
+   * the parent's charge.
+   */
+  readonly windowMs?: number;
   readonly guaranteed: Guarantee;
   readonly weight: number;
 }

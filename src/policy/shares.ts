@@ -18,6 +18,7 @@ export interface PolicyShare {
   readonly parent: string;
   /** The index of the limit among the parent's. */
   readonly limit: number;
+  readonly windowMs: number;
   readonly guaranteed: Guarantee;
 }
 
@@ -108,7 +109,7 @@ function readShare(
     return null;
   }
   parent.sharedLimits.set(index, asText(name));
-  return { parent: parent.name, limit: index, guaranteed: guarantee };
+  return { parent: parent.name, limit: index, windowMs: limit.windowMs, guaranteed: guarantee };
 }
 
 function readConditions<Item>(

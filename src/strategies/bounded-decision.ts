@@ -22,6 +22,8 @@ export interface Bounds {
   /** The part of each capacity in percent, rounded down to units; 100 for a request of no class. */
   readonly upTo: number;
   readonly parts: readonly SharedPart[];
+  /** Units that are lent, and count as spent. Default: 0. */
+  readonly heldUnits?: number;
 }
 
 export interface BoundedDecision {
@@ -31,11 +33,12 @@ export interface BoundedDecision {
 }
 
 /** Returns the decision of a cost within the bounds. Spends nothing. */
-export function boundedDecision(meter: Meter, cost: number, nowMs: number, { upTo, parts }: Bounds): BoundedDecision {
-  const plain = meter.look(cost, nowMs);
+export function boundedDecision(meter: Meter, cost: number, nowMs: number, bounds: Bounds): BoundedDecision {
+  const { upTo, parts, heldUnits = 0 } = bounds;
+  const plain = meter.look(cost, nowMs, heldUnits);
   let bound: BoundedDecision["bound"] = null;
   const limits = plain.limits.map((limit, index): LimitDecision => {
-    const ofClass = upTo === 100 ? limit : belowClass(meter, limit, index, cost, upTo, nowMs);
+    const ofClass = upTo === 100 ? limit : belowClass(meter, limit, index, cost, bounds, nowMs);
     if (ofClass.retryAfterMs !== limit.retryAfterMs) bound ??= "class";
     const part = parts.find((each) => each.index === index);
     if (part === undefined) return ofClass;
@@ -58,11 +61,11 @@ function belowClass(
   limit: LimitDecision,
   index: number,
   cost: number,
-  upTo: number,
+  { upTo, heldUnits }: Bounds,
   nowMs: number,
 ): LimitDecision {
   const withheld = limit.capacity - multiplyDivideFloor(limit.capacity, upTo, 100);
-  const lookAt = (units: number): LimitDecision => meter.look(units, nowMs).limits[index] ?? limit;
+  const lookAt = (units: number): LimitDecision => meter.look(units, nowMs, heldUnits).limits[index] ?? limit;
   const remaining = Math.max(0, limit.remaining - withheld);
   const { allowed, retryAfterMs } = cost === 0 ? limit : lookAt(cost + withheld);
   const replenishAfterMs = remaining > 0 ? limit.replenishAfterMs : (lookAt(withheld + 1).retryAfterMs ?? 0);

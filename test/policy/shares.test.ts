@@ -29,6 +29,7 @@ describe("the field guaranteed", () => {
     expect(chargeOf({ policy: last, cost: 1 }).share).toEqual({
       parent: "model",
       limit: 1,
+      windowMs: 60_000,
       guaranteed: "fair",
       weight: 1,
     });
@@ -36,8 +37,8 @@ describe("the field guaranteed", () => {
 
   it("a number refers to the parent's limit over its window", () => {
     const share = (guaranteed: string) => treeOf(model, { ...tenant, guaranteed }).last.share;
-    expect(share("5/second")).toEqual({ parent: "model", limit: 0, guaranteed: 5 });
-    expect(share("1_000 per minute")).toEqual({ parent: "model", limit: 1, guaranteed: 1_000 });
+    expect(share("5/second")).toEqual({ parent: "model", limit: 0, windowMs: 1_000, guaranteed: 5 });
+    expect(share("1_000 per minute")).toEqual({ parent: "model", limit: 1, windowMs: 60_000, guaranteed: 1_000 });
   });
 
   it.each<[unknown, string]>([

@@ -4,7 +4,7 @@
  */
 import { report } from "../../observability/events.ts";
 import { type Limit, type Meter, openedAtMs, type Shares } from "../../strategies/index.ts";
-import type { Charge } from "../protocol.ts";
+import type { Charge, ChargeShare } from "../protocol.ts";
 import { type BoundPart, type KeyTurn, type RuledCharge, stateOf } from "./key-turn.ts";
 import type { KeyState } from "./key-state.ts";
 import type { ChildPart, ReservedCharge } from "./open-entries.ts";
@@ -46,10 +46,10 @@ function boundPart(shared: SharedLimit, child: RuledCharge | undefined): BoundPa
 function sharedBy(turn: KeyTurn, all: readonly RuledCharge[], { charge, keyState }: RuledCharge): SharedLimit | null {
   const { share, policy } = charge;
   if (share === undefined) return null;
-  const parent = all.find((each) => each.charge.policy === share.parent);
+  const parent = all.find((each) => hasShareIn(charge, each.charge));
   if (parent === undefined) return null;
   const { limits } = parent.meter;
-  const index = indexInEffect(limits, parent.charge.limits, share.limit);
+  const index = indexInEffect(limits, parent.charge.limits, share);
   const shared = turn.sharedLimits.open({
     key: parent.keyState.key,
     policy: share.parent,
@@ -67,9 +67,16 @@ function partsOf(keyState: KeyState): SharedParts {
   return keyState.parts;
 }
 
-/** The index among the limits in effect. Those of a key rule may have the limit over the same window in another place. */
-function indexInEffect(limits: readonly Limit[], written: readonly Limit[], index: number): number {
-  const windowMs = written[index]?.windowMs;
+/** Whether a child's share is one of this parent. A child in a dry run must not bound what is enforced. */
+const hasShareIn = ({ share, isDryRun }: Charge, parent: Charge): boolean =>
+  share?.parent === parent.policy && (isDryRun !== true || parent.isDryRun === true);
+
+/** The index among the limits in effect. A rule may put the limit over the same window in another place. */
+function indexInEffect(
+  limits: readonly Limit[],
+  written: readonly Limit[],
+  { limit: index, windowMs = written[index]?.windowMs }: ChargeShare,
+): number {
   return limits[index]?.windowMs === windowMs ? index : limits.findIndex((limit) => limit.windowMs === windowMs);
 }
 
@@ -111,9 +118,10 @@ export function childPartsOf(
   parent: Charge,
   limits: readonly Limit[],
 ): ChildPart[] {
-  return charges.flatMap(({ policy, key = keyState.key, share }) => {
-    if (share?.parent !== parent.policy) return [];
-    const index = indexInEffect(limits, parent.limits, share.limit);
+  return charges.flatMap((child) => {
+    const { policy, key = keyState.key, share } = child;
+    if (share === undefined || !hasShareIn(child, parent)) return [];
+    const index = indexInEffect(limits, parent.limits, share);
     return limits[index] === undefined ? [] : { key, policy, index, guaranteed: share.guaranteed };
   });
 }
@@ -167,6 +175,8 @@ function correctParts(
     const shared = turn.sharedLimits.find({ ...named, generation });
     if (shared === null) continue;
     const child = stateOf(turn, key);
+    // The child is counted under other limits since.
+    if (child.parts?.isOf(childPolicy, shared) === false) continue;
     partsOf(child).bind(childPolicy, shared);
     correct(shared.shares, child.key, shared, Math.max(turn.nowMs, meter.seenMs));
     child.parts?.change(childPolicy);

@@ -161,7 +161,8 @@ export const isExempt = ({ rule }: RuledCharge): boolean => rule?.kind === "allo
 function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): ChargeDecision {
   const { charge, meter, heldUnits, bounds } = charged;
   const cost = isExempt(charged) ? 0 : charge.cost;
-  const decision = bounds === null ? meter.look(cost, nowMs, heldUnits) : withinBounds(meter, cost, nowMs, bounds);
+  const decision =
+    bounds === null ? meter.look(cost, nowMs, heldUnits) : withinBounds(meter, cost, nowMs, { ...bounds, heldUnits });
   return underRules(charged, decision, nowMs);
 }
 
@@ -183,7 +184,7 @@ function spend(charged: RuledCharge, turn: KeyTurn, call: CheckCall | ReserveCal
     ttlMs === null ? meter.consume(cost, nowMs, heldUnits) : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
   if (bounds === null) return underRules(charged, decision, nowMs);
   spendParts(charged, ttlMs, nowMs);
-  const { limits: left } = withinBounds(meter, 0, nowMs, bounds);
+  const { limits: left } = withinBounds(meter, 0, nowMs, { ...bounds, heldUnits });
   return { ...decision, limits: left };
 }
 

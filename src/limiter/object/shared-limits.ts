@@ -65,14 +65,18 @@ export class SharedLimits {
     return this.#byKey.get(key)?.get(policy) ?? noLimits;
   }
 
-  /** The shares of a limit. They start anew when the limit or the guarantee has changed. Null if it cannot be shared. */
+  /**
+   * The shares of a limit. They start anew when the guarantee has changed. Those of another limit are kept, since overrides by
+   * condition may give the requests of one key different limits. Null if the limit cannot be shared.
+   */
   open(named: NamedLimit): SharedLimit | null {
     const { key, policy, generation, index, limit, guaranteed } = named;
-    const known = this.of(key, policy).find((each) => each.index === index);
-    if (known?.guaranteed === guaranteed && areOf(known, limit)) return known;
-    const limits = this.#limitsOf(key, policy);
-    if (known !== undefined) limits.splice(limits.indexOf(known), 1);
+    const all = this.of(key, policy).filter((each) => each.index === index);
+    const known = all.find((each) => each.guaranteed === guaranteed && areOf(each, limit));
+    if (known !== undefined) return known;
     if (limit === undefined || shareProblem(limit, guaranteed) !== null) return null;
+    const limits = this.#limitsOf(key, policy);
+    for (const each of all) if (each.guaranteed !== guaranteed) limits.splice(limits.indexOf(each), 1);
     const shares = new Shares(limit, guaranteed);
     const stamp = stampOf(limit, guaranteed, generation);
     const shared = { index, limit, guaranteed, generation, stamp, shares };
@@ -82,9 +86,9 @@ export class SharedLimits {
 
   /** The shares by which an earlier spend was decided. Null if they have started anew since. */
   find(named: NamedLimit): SharedLimit | null {
-    const known = this.of(named.key, named.policy).find(({ index }) => index === named.index);
-    if (known === undefined) return this.open(named);
-    return known.guaranteed === named.guaranteed && areOf(known, named.limit) ? known : null;
+    const all = this.of(named.key, named.policy).filter(({ index }) => index === named.index);
+    if (all.length === 0) return this.open(named);
+    return all.find((each) => each.guaranteed === named.guaranteed && areOf(each, named.limit)) ?? null;
   }
 
   #limitsOf(key: string, policy: string): SharedLimit[] {
@@ -176,6 +180,13 @@ export class SharedParts {
     const isKnown = shared.shares.retain(this.#key);
     if (isKnown || stored === null || stored.stamp !== shared.stamp) return;
     shared.shares.restore(this.#key, [stored.lastMs, 0, stored.usage]);
+  }
+
+  /** Whether `bind` would keep what the part of a policy has counted. */
+  isOf(policy: string, shared: SharedLimit): boolean {
+    const part = this.#byPolicy.get(policy);
+    if (part === undefined || part.shared === shared) return true;
+    return part.shared === null && (part.stored === null || part.stored.stamp === shared.stamp);
   }
 
   /** Parts of children are not restored if they are of another generation: the policy was forgotten since. */

@@ -5,6 +5,7 @@ import type { Charge, ChargeShare, CheckReply } from "../../../src/limiter/proto
 import { call, charge, confirmed, eventsOf, logOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 import { forAll } from "../../for-all.ts";
+import { parseLimits } from "../../../src/strategies/index.ts";
 import * as previous from "../../previous-version/app.js";
 
 /** A request of a tenant: the charges of the provider's quota, 100 units a minute, and of the tenant. */
@@ -83,6 +84,17 @@ describe("a shared limit", () => {
     expect(left(object, "a")).toBe(99);
   });
 
+  it("a tenant in a dry run is guaranteed nothing, and is denied by no share", () => {
+    const object = new TestObject();
+    const asDryRun = (tenant: string, cost: number) =>
+      object.limiter.check(
+        call(tree(tenant, cost).map((each, index) => (index === 0 ? each : { ...each, isDryRun: true }))),
+      );
+    asDryRun("a", 40);
+    asDryRun("b", 10);
+    expect([isAllowed(asDryRun("a", 11)), isAllowed(asDryRun("a", 39))]).toEqual([true, true]);
+  });
+
   it("a look and an explanation do not make a tenant active", () => {
     const object = new TestObject();
     ask(object, "a", 1);
@@ -121,6 +133,65 @@ describe("a shared limit", () => {
       },
     ),
   );
+});
+
+/** A parent with these limits, and its share in the limit over a minute. */
+const quotaOf = (...limits: string[]): Charge => ({
+  ...logOf(1, "quota"),
+  limits: parseLimits(limits, { policy: "quota", strategy: "sliding-log" }),
+});
+const ofMinute: Partial<ChargeShare> = { windowMs: 60_000 };
+const minuteFirst = quotaOf("100/minute", "1000/hour");
+
+const usedBy = (object: TestObject, tenant: string, parent: Charge): number | undefined =>
+  object.limiter.explainTree(call(tree(tenant, 1, ofMinute, parent))).charges[1]?.share?.usedUnits;
+
+describe("a parent whose limits change", () => {
+  it("a rule of the policy that puts the shared window in another place does not share another limit", () => {
+    const object = new TestObject();
+    const ruled = quotaOf("1000/hour", "100/minute");
+    ask(object, "a", 40, ofMinute, ruled);
+    ask(object, "b", 10, ofMinute, ruled);
+    expect(ask(object, "a", 11, ofMinute, ruled).decisions[0]).toMatchObject({ allowed: false, reason: "share" });
+  });
+
+  it("a spend under a key rule with another order of limits is given back to the part of the tenant", () => {
+    const object = new TestObject();
+    const ruled = quotaOf("500/hour", "100/minute");
+    const { limits } = ruled;
+    object.limiter.setRules("k", "quota", [{ id: "rule", kind: "limits", limits }], { epoch: 1, version: 1 });
+    const { spentAtMs } = object.limiter.check({ ...call(tree("a", 30, ofMinute, minuteFirst)), provisionalMs: 1_000 });
+    const charges = tree("a", 30, ofMinute, ruled).map((each, index) => ({
+      ...each,
+      spentAtMs: spentAtMs[index] ?? 0,
+    }));
+    object.limiter.refundTree({ key: "k", charges, provisionalMs: 1_000, hasLimitsInEffect: true });
+    expect(usedBy(object, "a", minuteFirst)).toBe(0);
+  });
+
+  it.each([false, true])(
+    "a settlement under earlier limits of the parent keeps what a tenant has used since (after a restart: %s)",
+    async (isRestarted) => {
+      const object = new TestObject();
+      object.limiter.reserveTree({ ...call(tree("a", 40, ofMinute, minuteFirst)), id: "1", ttlMs: 30_000 });
+      const { limits } = quotaOf("500/hour", "80/minute");
+      object.limiter.setRules("k", "quota", [{ id: "rule", kind: "limits", limits }], { epoch: 1, version: 1 });
+      ask(object, "a", 20, ofMinute, minuteFirst);
+      if (isRestarted) await object.evict();
+      object.at(12_000);
+      object.limiter.settle({ key: "k", id: "1", cost: 0 });
+      expect(usedBy(object, "a", minuteFirst)).toBe(20);
+    },
+  );
+
+  it("requests with other limits of the parent, as by an override for a plan, do not end the guarantees of the rest", () => {
+    const object = new TestObject();
+    const guaranteed = { ...ofMinute, guaranteed: 40 };
+    ask(object, "a", 10, guaranteed);
+    ask(object, "b", 1, guaranteed);
+    ask(object, "c", 1, guaranteed, quotaOf("200/minute"));
+    expect(ask(object, "a", 60, guaranteed).decisions[0]).toMatchObject({ allowed: false, reason: "share" });
+  });
 });
 
 describe("parts of a shared limit", () => {
@@ -250,6 +321,15 @@ describe("a class", () => {
     expect(denied).toMatchObject({ decisions: [{ allowed: false, reason: "class", retryAfterMs: 59_990 }] });
     expect(denied.isFirm).toBeUndefined();
     expect(isAllowed(object.limiter.check(call(logOf(50))))).toBe(true);
+  });
+
+  it("units that are lent bound a class, too, and a denied request is charged under no policy", () => {
+    const object = new TestObject();
+    const other = logOf(30, "other");
+    expect(object.lease(logOf(1)).lentUnits).toBe(10);
+    // 1 + 10 + 90 units are more than 100.
+    const { decisions } = object.limiter.check(call([other, { ...logOf(90), upTo: 99 }]));
+    expect([decisions[1]?.allowed, object.remaining(other)]).toEqual([false, 100]);
   });
 
   it("a denial of a class that the limits alone would make, too, is firm", () => {

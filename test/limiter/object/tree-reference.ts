@@ -79,8 +79,9 @@ export class TreeReference {
   }
 
   #noteShares(root: string, charges: readonly Charge[]): void {
-    for (const { share } of charges) {
-      const parent = charges.find(({ policy }) => policy === share?.parent);
+    for (const charge of charges) {
+      const { share } = charge;
+      const parent = parentOf(charge, charges);
       if (share !== undefined && parent !== undefined) {
         this.#level(parent.key ?? root, parent.policy).shared = share;
       }
@@ -174,8 +175,9 @@ export class TreeReference {
   /** Notes the request as one of its children. */
   #touch(root: string, charges: readonly Charge[], nowMs: number): void {
     if (charges.every(({ cost }) => cost === 0)) return;
-    for (const { share, key = root } of charges) {
-      const parent = charges.find(({ policy }) => policy === share?.parent);
+    for (const charge of charges) {
+      const { share, key = root } = charge;
+      const parent = parentOf(charge, charges);
       if (share === undefined || parent === undefined) continue;
       const { weight } = share;
       this.#level(parent.key ?? root, parent.policy).activity.push({ child: key, atMs: nowMs, weight });
@@ -221,7 +223,7 @@ export class TreeReference {
       !keysOf(root, charges).some((key) => this.#isReserved(key, nowMs));
     const spent = levels.flatMap(({ charge, level }, index) => {
       if (!isAllowed || before[index]?.allowed !== true || level.isExempt) return [];
-      const child = charges.find(({ share }) => share?.parent === charge.policy);
+      const child = charges.find((each) => parentOf(each, charges) === charge);
       const spend = { atMs: nowMs, units: charge.cost, child: child === undefined ? null : (child.key ?? root) };
       level.spends.push(spend);
       return [{ charge, spend }];
@@ -333,18 +335,22 @@ function waitOf(limit: Limit, most: number, cost: number, spends: readonly Spent
   return firstMs === undefined ? null : firstMs - nowMs;
 }
 
+/** The charge of the parent of which a child has a share. A child in a dry run has no share of an enforced limit. */
+const parentOf = ({ share, isDryRun = false }: Charge, charges: readonly Charge[]): Charge | undefined =>
+  charges.find((parent) => parent.policy === share?.parent && (!isDryRun || parent.isDryRun === true));
+
 /** The part of a limit that the child of a call may use, by the formula of shares, and the wait after a denial. */
 function roomOf(
   root: string,
-  { policy, limits }: Charge,
+  parent: Charge,
   charges: readonly Charge[],
   { spends, activity, shared }: Level,
   free: number,
   nowMs: number,
 ): { readonly units: number; readonly waitMs: (cost: number) => number } {
-  const limit = limits[shared?.limit ?? 0];
+  const limit = parent.limits[shared?.limit ?? 0];
   if (limit === undefined || shared === null) throw new TypeError("expected a shared limit");
-  const child = charges.find(({ share }) => share?.parent === policy);
+  const child = charges.find((each) => parentOf(each, charges) === parent);
   const own = child === undefined ? null : (child.key ?? root);
   const activeMs = Math.min(10_000, limit.windowMs);
   const active = new Map(
