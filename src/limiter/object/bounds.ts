@@ -50,15 +50,18 @@ function sharedBy(turn: KeyTurn, all: readonly RuledCharge[], { charge, keyState
   if (parent === undefined) return null;
   const { limits } = parent.meter;
   const index = indexInEffect(limits, parent.charge.limits, share);
+  const parts = partsOf(parent.keyState);
   const shared = turn.sharedLimits.open({
     key: parent.keyState.key,
     policy: share.parent,
-    generation: partsOf(parent.keyState).generationOf(share.parent),
+    generation: parts.generationOf(share.parent),
     index,
     limit: limits[index],
     guaranteed: share.guaranteed,
   });
-  if (shared !== null) partsOf(keyState).bind(policy, shared);
+  if (shared === null) return null;
+  parts.keepGeneration(share.parent, shared);
+  partsOf(keyState).bind(policy, shared);
   return shared;
 }
 
@@ -171,9 +174,10 @@ function correctParts(
 ): void {
   for (const { key, policy: childPolicy, index, guaranteed } of children) {
     const named = { key: keyState.key, policy, index, limit: limits[index], guaranteed };
-    const generation = partsOf(keyState).generationOf(policy);
-    const shared = turn.sharedLimits.find({ ...named, generation });
+    const parts = partsOf(keyState);
+    const shared = turn.sharedLimits.find({ ...named, generation: parts.generationOf(policy) });
     if (shared === null) continue;
+    parts.keepGeneration(policy, shared);
     const child = stateOf(turn, key);
     // The child is counted under other limits since.
     if (child.parts?.isOf(childPolicy, shared) === false) continue;

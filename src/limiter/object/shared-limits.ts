@@ -78,8 +78,10 @@ export class SharedLimits {
     const limits = this.#limitsOf(key, policy);
     for (const each of all) if (each.guaranteed !== guaranteed) limits.splice(limits.indexOf(each), 1);
     const shares = new Shares(limit, guaranteed);
-    const stamp = stampOf(limit, guaranteed, generation);
-    const shared = { index, limit, guaranteed, generation, stamp, shares };
+    // The state of an idle parent forgets its generation earlier than shares in memory.
+    const latest = Math.max(generation, ...limits.map((each) => each.generation));
+    const stamp = stampOf(limit, guaranteed, latest);
+    const shared = { index, limit, guaranteed, generation: latest, stamp, shares };
     limits.push(shared);
     return shared;
   }
@@ -191,9 +193,13 @@ export class SharedParts {
 
   /** Parts of children are not restored if they are of another generation: the policy was forgotten since. */
   generationOf(policy: string): number {
-    const generation = this.#generations.get(policy) ?? { number: 0, untilMs: 0 };
-    this.#generations.set(policy, generation);
-    return generation.number;
+    return this.#generations.get(policy)?.number ?? 0;
+  }
+
+  /** Notes the generation of shares in memory, which outlast the state of an idle parent. */
+  keepGeneration(policy: string, { generation }: SharedLimit): void {
+    const known = this.#generations.get(policy);
+    if (known?.number !== generation) this.#generations.set(policy, { untilMs: 0, ...known, number: generation });
   }
 
   /** Notes that the spends of a policy were forgotten. No-op for a policy without shared limits. */

@@ -216,6 +216,21 @@ describe("parts of a shared limit", () => {
     expect([left(object, "b"), left(object, "a")]).toEqual([49, 49]);
   });
 
+  it("a parent that was forgotten and idle keeps the parts that are counted later over a restart", async () => {
+    const object = new TestObject();
+    ask(object, "a", 50);
+    object.limiter.forget({ key: "k", policy: "quota" });
+    await object.pass(115_000);
+    ask(object, "a", 101);
+    await object.pass(6_000);
+    expect(object.alarms).toBe(1);
+    ask(object, "a", 45);
+    await object.evict();
+    ask(object, "b", 1);
+    ask(object, "a", 1);
+    expect([left(object, "a"), left(object, "b")]).toEqual([4, 49]);
+  });
+
   it("a restart keeps the used part of a tenant, and forgets that it was active", async () => {
     const object = new TestObject();
     ask(object, "a", 30);
