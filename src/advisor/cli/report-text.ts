@@ -76,7 +76,8 @@ export const deniedKeyTable = (keys: readonly DeniedKey[]): string[] =>
   tableLines(
     keyColumns,
     keys.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
-      fittedText(key, idLength),
+      // The id of a key within others has such a part for each level, and other commands accept only the whole id.
+      /^[\w-]{43}(?:\.[\w-]{43})+$/.test(key) ? key : fittedText(key, idLength),
       countText(requests),
       percentText(shareOfRequests),
       partText(denied, requests),

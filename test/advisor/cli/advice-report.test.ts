@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { adviceFacts, adviceLines, policyName, policyToml } from "../../../src/advisor/cli/advice-report.ts";
 import { commonFacts } from "../../../src/advisor/cli/input.ts";
+import { deniedKeyTable } from "../../../src/advisor/cli/report-text.ts";
 import { readRequestPattern } from "../../../src/advisor/log/log-filter.ts";
 import { parseGoal } from "../../../src/advisor/search/goal.ts";
 import { adviseAndCheck, adviseWhole } from "../../../src/advisor/search/second-half.ts";
@@ -214,4 +215,11 @@ describe("a policy as TOML", () => {
   it("a policy with an invalid name is rejected", () => {
     expect(() => policyName("My API")).toThrow(/^--name: expected a name of 1 to 64 .*, got "My API"$/);
   });
+});
+
+it("the table of denied keys has the whole id of a key within others, and shortens other long texts", () => {
+  const row = { requests: 2, shareOfRequests: 1, denied: 1, longestDeniedMs: 0 };
+  const id = `${"a".repeat(43)}.${"b".repeat(43)}`;
+  expect(deniedKeyTable([{ key: id, ...row }]).join()).toContain(id);
+  expect(deniedKeyTable([{ key: "c".repeat(87), ...row }]).join()).toMatch(/ c{28}…c{14} /);
 });
