@@ -61,7 +61,7 @@ describe("the files of the package", () => {
     );
   });
 
-  it("the console's page in the package names only files of the package, which add at most 0.78 MB to it", () => {
+  it("the console's page in the package names only files of the package, which add at most 0.8 MB to it", () => {
     const folder = join(installed, "lib/console");
     const page = readFileSync(join(folder, "index.html"), "utf8");
     const named = [...page.matchAll(/(?:src|href)="(.*?)"/g)].map(([, file = ""]) => file);
@@ -69,7 +69,7 @@ describe("the files of the package", () => {
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
     const sizes = files.map((file) => statSync(join(folder, file)).size);
-    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(780_000);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(800_000);
   });
 
   it("modules and declarations of the package import only one another, hono and modules of the platform", async () => {
@@ -168,16 +168,16 @@ const imports: readonly Import[] = [
   {
     code: 'export { createMeter } from "headgate/strategies"',
     folders: ofStrategies,
-    mostKB: 17,
+    mostKB: 17.1,
   },
-  { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 26.2 },
-  { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.8 },
-  { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 58.5 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 111.5 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 137.2 },
-  { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 100.2 },
+  { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 26.6 },
+  { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 36.5 },
+  { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 67 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 114.2 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 142 },
+  { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 103.4 },
   { code: 'export * from "headgate/client"', folders: /^src\/sdk\/client\//, mostKB: 6.4 },
-  { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 111.5 },
+  { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 120.5 },
 ];
 
 describe("the code that a bundler takes from the package", () => {
