@@ -100,6 +100,8 @@ type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-sile
 export interface Explanation {
   /** The partition key. */
   readonly id: string;
+  /** The key as its requests spell it, such as `ip=2001:db8:0:0::/64`. Only when the caller spells it otherwise. */
+  readonly key?: string;
   readonly policy: string;
   readonly mode: PolicyMode;
   /** False when the request had only the id: the entries of lists and overrides are then not compared. */

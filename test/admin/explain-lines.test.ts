@@ -142,6 +142,13 @@ it.each<[Pick<Explained, "allowed" | "reason" | "nextChangeInMs">, string]>([
   expect(linesOf(explanation).nextChange).toBe(text);
 });
 
+it("a key that is allowed and has spent units is full again when the last of its limits is", () => {
+  const limits = [{ ...counted("minute", 2, log(2)), resetAfterMs: 3_900 }, counted("unused", 0, log(0))];
+  expect(linesOf({ limits }).nextChange).toBe(
+    "Without further requests, the outcome stays the same, and the key is full again in 3.9 s.",
+  );
+});
+
 it.each([
   [[], "the configuration"],
   [["key-rule-limits"], "the configuration"],

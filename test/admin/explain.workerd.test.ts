@@ -24,6 +24,14 @@ const decidingStep = ({ steps }: Explanation) => {
 };
 
 describe("explaining a key", () => {
+  it("an address is answered with the spelling of its network, and a key in that spelling without it", async () => {
+    const gate = admin();
+    const typed = await explain(gate, { key: "2001:db8:bad::7" });
+    expect(typed.key).toBe("ip=2001:db8:bad:0::/64");
+    const canonical = await explain(gate, { key: "2001:db8:bad:0::/64" });
+    expect([canonical.id, canonical.key]).toEqual([typed.id, undefined]);
+  });
+
   it("an operator sees why a key is denied, raises its limit, blocks it, and sees each effect", async () => {
     // Without the deny cache, a new rule is in effect at the very next request.
     const gate = admin({ limits: "2/hour", strategy: "sliding-log", denyCache: false });

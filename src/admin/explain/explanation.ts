@@ -15,6 +15,7 @@ import {
 } from "../../policy/resolve-key.ts";
 import { prioritized } from "../../policy/shares.ts";
 import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
+import { labelOf } from "../../control/isolate/key-sealer.ts";
 import type { PolicyState, Rule } from "../../control/protocol.ts";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
 import { contradiction, invalidKey, wholeAttributes } from "../../http/check/operations.ts";
@@ -126,6 +127,8 @@ const rulesFrom =
 /** The key by its parts or by its id, as far as the isolate knows it. */
 interface ExplainedKey extends Omit<StepFacts, "charge"> {
   readonly id: string;
+  /** The key as its requests spell it; null when the caller spells it so, or names it by its id. */
+  readonly canonical: string | null;
 }
 
 /** The key of each level, the root first: a single one unless the policy is within another one. */
@@ -147,7 +150,7 @@ async function keysOf(
       keys.push(found);
     } else {
       const levelId = [...ancestorsOfKey(id), id][level.ancestors.length] ?? id;
-      keys.push({ id: levelId, policy: level, subject: null, missing: null, isMissing: () => true });
+      keys.push({ id: levelId, canonical: null, policy: level, subject: null, missing: null, isMissing: () => true });
     }
   }
   return keys;
@@ -167,9 +170,11 @@ async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionK
     charged === null
       ? await partitions.keyOf(policy, values, tenant)
       : await partitions.partitionKey(charged.parts, charged.values, tenant, charged.ancestorParts);
+  const [label, typedLabel] = [values, key ?? []].map((each) => labelOf({ parts: policy.key, values: each, tenant }));
   const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
   return {
     id: partitionKey,
+    canonical: label === undefined || label === typedLabel ? null : label,
     policy: prioritized({ ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits }, subject),
     subject,
     missing: result === null || result.kind === "charge" ? null : result.kind,
@@ -207,7 +212,7 @@ interface ObjectView {
 
 /** The explanation of one level, without its texts. */
 function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules | null, nowMs: number): Explained {
-  const { policy, id } = key;
+  const { policy, id, canonical } = key;
   const { outcome, reply } = object;
   const charge = reply?.charge ?? null;
   // Key rules expire by the object's clock, and policy rules by the isolate's.
@@ -220,6 +225,7 @@ function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules 
   const rules = [...policyRules, ...keyRules];
   return {
     id,
+    ...(canonical !== null && { key: canonical }),
     policy: policy.name,
     mode: modeOf(policy),
     isKeyKnown: key.subject !== null,

@@ -123,8 +123,14 @@ function levelLine(level: Explained): string {
 }
 
 /** When the request is allowed, only the end of a rule changes the outcome. */
-function nextChangeText({ allowed, reason, nextChangeInMs }: Explained): string {
-  if (nextChangeInMs === null) return "Without further requests, nothing changes.";
+function nextChangeText({ allowed, reason, nextChangeInMs, limits }: Explained): string {
+  if (nextChangeInMs === null) {
+    const waits = limits.filter(({ used }) => used !== null && used > 0).map(({ resetAfterMs }) => resetAfterMs ?? 0);
+    const fullInMs = Math.max(0, ...waits);
+    return fullInMs === 0
+      ? "Without further requests, nothing changes."
+      : `Without further requests, the outcome stays the same, and the key is full again in ${waitText(fullInMs)}.`;
+  }
   const wait = waitText(nextChangeInMs);
   return allowed && reason !== "dry-run"
     ? `A rule behind this ends in ${wait}.`

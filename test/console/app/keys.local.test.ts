@@ -308,6 +308,62 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await expect.poll(() => page.getByText("only the id of the key").count()).toBe(0);
   });
 
+  it("revealing a key without a recorded plain key says why in its place, without a message and an audit entry", async () => {
+    const id = await idOf("198.51.100.31");
+    const page = await site.open(`keys?policy=api&id=${id}`);
+    await button(page, "Show the plain key").click();
+    await page.getByText(/^The plain key is not recorded\. Plain keys are recorded only for/).waitFor();
+    expect(await messages(page).locator(".toast").count()).toBe(0);
+    const { body } = await site.worker.api("GET", "/audit?limit=50");
+    const { entries } = body as { entries: readonly { action: string; keyId: string }[] };
+    expect(entries.filter(({ action, keyId }) => action === "reveal" && keyId === id)).toEqual([]);
+  });
+
+  it("a typed address of a network is named by the network on its page and in its dialogs", async () => {
+    const page = await site.open("keys?policy=api");
+    await page.getByLabel("ip", { exact: true }).fill("2001:db8:bad::7");
+    await button(page, "Explain").click();
+    await page.getByRole("heading", { name: "Key ip=2001:db8:bad:0::/64" }).waitFor();
+    await button(page, "Boost …").click();
+    await page.getByRole("dialog").getByText("ip=2001:db8:bad:0::/64").waitFor();
+  });
+
+  it("a message with Undo closes when the page of another key is opened", async () => {
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.32");
+    await button(page, "Allow without charge …").click();
+    await button(page.getByRole("dialog"), "Allow the key without charge").click();
+    const undo = messages(page).getByRole("button", { name: /^Undo/ });
+    await undo.waitFor();
+    await page.getByRole("link", { name: "All keys of api" }).click();
+    await page.getByLabel("ip", { exact: true }).waitFor();
+    expect(await undo.count()).toBe(1);
+    await find(page, "198.51.100.33");
+    expect(await undo.count()).toBe(0);
+  });
+
+  it("the totals of a key say that the plot shows requests per minute, and its range stays as its requests grow older", async () => {
+    const page = await site.open("keys?policy=api");
+    const minuteMs = 60_000;
+    let ageMs = 14 * minuteMs;
+    await page.route(/\/history\?/, async (route) => {
+      const nowMs = Date.now();
+      const at = (agoMs: number): string => new Date(nowMs - agoMs).toISOString();
+      const points = [{ at: at(ageMs), outcomes: { allowed: 3, denied: 1 } }];
+      const sample = { from: at(1_440 * minuteMs), coverage: 1 };
+      const span = { from: sample.from, to: at(0), stepMs: minuteMs, points };
+      await route.fulfill({ json: { policy: "api", id: "k", sample, recordings: [], recording: null, ...span } });
+    });
+    await find(page, "198.51.100.34");
+    const requests = page.getByRole("region", { name: "Requests of this key" });
+    await requests.getByText(/^requests since .+; the plot shows requests per minute$/).waitFor();
+    const pressed = requests.getByRole("button", { pressed: true });
+    expect(await pressed.textContent()).toBe("15 min");
+    ageMs = 17 * minuteMs;
+    await requests.getByText("No request in the last 15 minutes.").waitFor();
+    expect(await pressed.textContent()).toBe("15 min");
+  });
+
   it("an operator finds a key and boosts it with the keyboard alone", async () => {
     await statuses("198.51.100.15", 6);
     const page = await site.open("keys?policy=api");

@@ -1,5 +1,5 @@
 /** The requests of a key over the last day, and the button that records them from now on. */
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { AuditEntryView, KeyHistory, PolicyView, RecordingView } from "../../../admin/wire.ts";
 import { readChanges, useChanges } from "../api/changes.ts";
 import { call, read } from "../api/client.ts";
@@ -58,7 +58,9 @@ interface ShownProps extends HistoryProps {
 
 function Shown({ policy, id, path, history, changes, onChange }: ShownProps) {
   const { query } = route.value;
-  const span = historySpans.find(({ name }) => name === query.get("span")) ?? fittingSpan(history);
+  // The span stays when the requests become older than it: only the operator changes it.
+  const [fitting] = useState(() => fittingSpan(history));
+  const span = historySpans.find(({ name }) => name === query.get("span")) ?? fitting;
   const { data, totals } = useMemo(() => {
     const { data: counted, totals: sums } = historyOf(history, span);
     const series = counted.series.map(({ line, values }) => ({ ...lineLooks[line], values }));

@@ -9,7 +9,7 @@ import { type Opened, OpenedDialog } from "./dialogs.tsx";
 import { KeyRequests } from "./history.tsx";
 import { BusiestChildren, Levels } from "./levels.tsx";
 import type { KeyState } from "./rules.ts";
-import { explainKey, keyName, knownKey, revealKey } from "./known-keys.ts";
+import { explainKey, isUnrecorded, keyName, knownKey, revealKey, unrecordedReason } from "./known-keys.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { CountDown } from "../parts/count-down.tsx";
@@ -269,7 +269,13 @@ function Unknown({ policy, id, explanation, onReveal }: KnownProps) {
           <button type="button" onClick={() => void reveal()}>
             Show the plain key
           </button>
-          <span class="hint">The audit log records it, with your name.</span>
+          {isUnrecorded(policy.name, id) ? (
+            <span class="hint" role="status">
+              The plain key is not recorded. {unrecordedReason} If you know the key, type it into “Find a key”.
+            </span>
+          ) : (
+            <span class="hint">The audit log records it, with your name.</span>
+          )}
         </>
       )}
     </p>

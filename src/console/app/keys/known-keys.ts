@@ -3,7 +3,7 @@
  * data, so that they are in no URL and in no storage.
  */
 import { computed, signal } from "@preact/signals";
-import type { Explanation, PolicyView, RevealedKey, RevealedKeys } from "../../../admin/wire.ts";
+import type { Explanation, PolicyView, RevealedKeys } from "../../../admin/wire.ts";
 import { call, refusal } from "../api/client.ts";
 import type { KeyReference } from "../api/rules.ts";
 import { now } from "../clock.ts";
@@ -25,6 +25,7 @@ function forgetKeys(): void {
   known.value = new Map();
   wanted.clear();
   askedAtMs.clear();
+  unrecorded.value = new Set();
 }
 
 // The next operator of the tab may have no right to see them.
@@ -38,6 +39,15 @@ function remember(policy: string, keys: readonly (KnownKey & { readonly id: stri
   const all = [...known.peek(), ...keys.map(({ id, ...key }) => [placeOf(policy, id), key] as const)];
   known.value = new Map(all.slice(-mostKnown));
 }
+
+/** The keys that the control plane has no plain key for, by policy and id. */
+const unrecorded = signal<ReadonlySet<string>>(new Set());
+
+export const isUnrecorded = (policy: string, id: string): boolean => unrecorded.value.has(placeOf(policy, id));
+
+/** Why a key is shown by its id although plain keys are shown. */
+export const unrecordedReason =
+  'Plain keys are recorded only for keys of the top lists and of denials (for 24 hours, with REVEAL = "admins"), and for keys whose rules were made with the plain key.';
 
 export const knownKey = (policy: string, id: string): KnownKey | null => known.value.get(placeOf(policy, id)) ?? null;
 
@@ -109,18 +119,27 @@ async function revealAll(policy: string, ids: readonly string[]): Promise<void> 
   try {
     const { keys } = await call<RevealedKeys>("POST", "keys/reveal", { body: { policy, ids } });
     if (operator.value !== asker || !showsPlainKeys.value) return;
-    const found = keys.flatMap(({ id, key: label }) => (label === null ? [] : [{ id, label }]));
+    const found = keys.filter(({ key }) => key !== null);
     for (const { id } of found) askedAtMs.delete(placeOf(policy, id));
-    if (found.length > 0) remember(policy, found);
+    noteRevealed(policy, keys);
   } catch {
     // The page shows the ids, and asks again when it is rendered later.
   }
 }
 
+function noteRevealed(policy: string, keys: RevealedKeys["keys"]): void {
+  const found = keys.flatMap(({ id, key: label }) => (label === null ? [] : [{ id, label }]));
+  const missing = keys.filter(({ key }) => key === null).map(({ id }) => placeOf(policy, id));
+  const foundPlaces = new Set(found.map(({ id }) => placeOf(policy, id)));
+  const all = [...unrecorded.peek(), ...missing].filter((place) => !foundPlaces.has(place));
+  unrecorded.value = new Set(all.slice(-mostKnown));
+  if (found.length > 0) remember(policy, found);
+}
+
 /** Explains a key that the operator typed, and remembers it. */
 export async function findKey(policy: string, parts: readonly string[], plain: PlainKey): Promise<string> {
-  const { id } = await explain({ policy, ...plain });
-  remember(policy, [{ id, label: labelOf(parts, plain), plain }]);
+  const { id, key: label = labelOf(parts, plain) } = await explain({ policy, ...plain });
+  remember(policy, [{ id, label, plain }]);
   return id;
 }
 
@@ -162,13 +181,10 @@ export function referenceTo(policy: string, id: string): KeyReference {
   return isComplete ? { policy, key, ...(tenant !== undefined && { tenant }) } : { policy, id };
 }
 
-/**
- * Shows the plain key of an id. The audit log records it.
- * @throws ApiProblem with status 404 when no plain key is stored
- */
+/** Shows the plain key of an id. The audit log records it. Without a recorded plain key, `isUnrecorded` is true. */
 export async function revealKey(policy: string, id: string): Promise<void> {
-  const { key: label } = await call<RevealedKey>("POST", "keys/reveal", { body: { policy, id } });
-  remember(policy, [{ id, label }]);
+  const { keys } = await call<RevealedKeys>("POST", "keys/reveal", { body: { policy, ids: [id] } });
+  noteRevealed(policy, keys);
 }
 
 const idOf = (policy: string, key: readonly (string | null)[]): Promise<string | null> =>

@@ -11,7 +11,7 @@ import { denialKind, denialTexts, mostDenying, readDenials } from "./denials.ts"
 import { KeyPage } from "./key-page.tsx";
 import { keyLink } from "./levels.tsx";
 import "./keys.css";
-import { findKey, soughtKey, type TypedKey } from "./known-keys.ts";
+import { findKey, isUnrecorded, showsPlainKeys, soughtKey, type TypedKey, unrecordedReason } from "./known-keys.ts";
 import { queryText, read } from "../api/client.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
@@ -137,12 +137,15 @@ function TopLists({ policy }: { readonly policy: PolicyView }) {
   const spent = useTop(policy.name, "cost");
   const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs);
   const kind = denialKind(points.value ?? [], policy);
+  const listedKeys = [denied, spent].flatMap(({ value }) => value.value?.keys ?? []);
+  const hasUnrecorded = showsPlainKeys.value && listedKeys.some(({ id }) => isUnrecorded(policy.name, id));
   return (
     <>
       <p class="hint">
         The lists cover the current hour and the 23 hours before it. A range means that the exact count is somewhere in
         it.
       </p>
+      {hasUnrecorded && <p class="hint">Some keys are shown by their ids. {unrecordedReason}</p>}
       <div class="grid top-lists">
         <TopList title={`Most ${kind}`} unit={denialTexts[kind].column} policy={policy.name} list={denied} />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />

@@ -41,8 +41,8 @@ export function TimePlot({ title, summary, data, marks = [], totalsOf, linkOf }:
   const groups = groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure());
   return (
     <figure class="plot">
-      <figcaption>{title}</figcaption>
-      <Legend {...{ data, shown, totalsOf }} />
+      {totalsOf === undefined && <figcaption>{title}</figcaption>}
+      <Legend {...{ title, data, shown, totalsOf }} />
       <div class={`plot-frame ${linkOf === undefined ? "" : "linked"}`} style={{ height: `${chartHeight}px` }}>
         <LazyLines
           label={`${title}. ${summary}`}
@@ -84,21 +84,23 @@ function labelMeasure(): (text: string) => number {
   return (text) => Math.ceil(context.measureText(text).width);
 }
 
-interface LegendProps {
+interface LegendProps extends Pick<PlotProps, "title"> {
   readonly data: PlotData;
   readonly shown: ReadonlySignal<number | null>;
   readonly totalsOf: string | undefined;
 }
 
 /** The values at the cursor; without one, the totals or the latest values. */
-function Legend({ data, shown, totalsOf }: LegendProps) {
+function Legend({ title, data, shown, totalsOf }: LegendProps) {
   const { times, series, stepMs } = data;
   const hasTotals = shown.value === null && totalsOf !== undefined;
   const index = Math.min(shown.value ?? times.length - 1, times.length - 1);
   const atMs = times[index];
   const valueOf = (values: PlotSeries["values"]): number | null =>
     hasTotals ? values.reduce<number>((sum, value) => sum + (value ?? 0), 0) : (values[index] ?? null);
+  const unitText = title.charAt(0).toLowerCase() + title.slice(1);
   const time = atMs === undefined ? "" : timeOf(atMs, data);
+  const about = totalsOf === undefined ? time : `${time}: ${unitText}`;
   return (
     <p class="plot-legend">
       {series.map(({ label, color, values }) => (
@@ -107,7 +109,7 @@ function Legend({ data, shown, totalsOf }: LegendProps) {
           {label} <b>{valueText(valueOf(values), stepMs)}</b>
         </span>
       ))}
-      <span class="dim plot-time">{hasTotals ? totalsOf : time}</span>
+      <span class="dim plot-time">{hasTotals ? `requests ${totalsOf}; the plot shows ${unitText}` : about}</span>
     </p>
   );
 }

@@ -6,6 +6,7 @@ import type { RuleView } from "../../../admin/wire.ts";
 import { errorOf } from "../api/client.ts";
 import { useAction } from "../parts/action.ts";
 import { countOf } from "../parts/text.ts";
+import { route } from "./route.ts";
 import { operator, session } from "./session.ts";
 
 interface Toast {
@@ -15,8 +16,14 @@ interface Toast {
   readonly undo?: () => Promise<unknown>;
 }
 
+interface ShownToast extends Toast {
+  readonly id: number;
+  /** The key whose page was open when it appeared; null for none. */
+  readonly page: string | null;
+}
+
 /** The newest first. */
-const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
+const shown = signal<readonly ShownToast[]>([]);
 const mostKept = 6;
 const shownMs = 8_000;
 /** Long enough to read the message, look at the effect and undo it. */
@@ -28,9 +35,21 @@ session.subscribe(() => {
   shown.value = [];
 });
 
+const keyPage = ({ view, query }: typeof route.value): string | null => {
+  const id = query.get("id");
+  return view === "keys" && id !== null ? `${query.get("policy")} ${id}` : null;
+};
+
+// On the page of another key, Undo would seem to be about that key.
+route.subscribe((opened) => {
+  const page = keyPage(opened);
+  if (page === null) return;
+  shown.value = shown.peek().filter((each) => each.undo === undefined || each.page === null || each.page === page);
+});
+
 export function showToast(toast: Toast): void {
   latestId += 1;
-  shown.value = [{ ...toast, id: latestId }, ...shown.value].slice(0, mostKept);
+  shown.value = [{ ...toast, id: latestId, page: keyPage(route.peek()) }, ...shown.value].slice(0, mostKept);
 }
 
 export const showProblem = (error: unknown): void => showToast({ text: errorOf(error).message, kind: "problem" });
@@ -62,7 +81,7 @@ function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
 }
 
-/** Earlier messages wait behind a button, so that messages cover little of the page. */
+/** Earlier messages are hidden behind a button, so that messages cover little of the page. Their time runs, too. */
 export function Toasts() {
   const [isExpanded, setIsExpanded] = useState(false);
   const mostOpen = matchMedia("(max-width: 30rem)").matches ? 1 : 2;
@@ -70,11 +89,15 @@ export function Toasts() {
   useEffect(() => {
     if (hidden <= 0) setIsExpanded(false);
   }, [hidden]);
-  const open = isExpanded ? shown.value : shown.value.slice(0, mostOpen);
   return (
     <section class={isExpanded ? "toasts expanded" : "toasts"} aria-label="Messages" aria-live="polite">
-      {open.map((toast) => (
-        <ToastBox key={toast.id} toast={toast} onDismiss={() => dismiss(toast.id)} />
+      {shown.value.map((toast, index) => (
+        <ToastBox
+          key={toast.id}
+          toast={toast}
+          isHidden={!isExpanded && index >= mostOpen}
+          onDismiss={() => dismiss(toast.id)}
+        />
       ))}
       {hidden > 0 && !isExpanded && (
         <button type="button" onClick={() => setIsExpanded(true)}>
@@ -85,8 +108,14 @@ export function Toasts() {
   );
 }
 
+interface ToastProps {
+  readonly toast: Toast;
+  readonly isHidden: boolean;
+  readonly onDismiss: () => void;
+}
+
 /** The time stops while the pointer or the focus is on it, and while its action runs. A problem stays until it is dismissed. */
-function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
+function ToastBox({ toast, isHidden, onDismiss }: ToastProps) {
   const { text, kind = "success", undo } = toast;
   const [isRead, setIsRead] = useState(false);
   const { run, isRunning, problem } = useAction(async () => {
@@ -101,6 +130,7 @@ function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDism
   }, [isRead, isRunning]);
   return (
     <div
+      hidden={isHidden}
       class={`toast ${problem === null ? kind : "problem"}`}
       onPointerEnter={() => setIsRead(true)}
       onPointerLeave={() => setIsRead(false)}

@@ -1,7 +1,14 @@
 /** Plain keys in the lists of the console, without a browser. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { OperatorView } from "../../../../src/admin/wire.ts";
-import { isLocalHost, keyName, showPlainKeys } from "../../../../src/console/app/keys/known-keys.ts";
+import {
+  findKey,
+  isLocalHost,
+  isUnrecorded,
+  keyName,
+  revealKey,
+  showPlainKeys,
+} from "../../../../src/console/app/keys/known-keys.ts";
 import { session } from "../../../../src/console/app/shell/session.ts";
 
 afterEach(() => {
@@ -57,5 +64,28 @@ describe("plain keys", () => {
     expect(names()).toEqual(["aaaaaaaa…", "bbbbbbbb…"]);
     await vi.advanceTimersByTimeAsync(20_000);
     expect(asked).toHaveLength(2);
+  });
+
+  it("a key that an operator types is named as its requests spell it, or as typed without such a spelling", async () => {
+    const answers = [{ id: "cccccccccccc", key: "ip=2001:db8:bad:0::/64" }, { id: "dddddddddddd" }];
+    vi.stubGlobal("fetch", () => Promise.resolve(Response.json(answers.shift())));
+    await findKey("api", ["ip"], { key: ["2001:db8:bad::7"] });
+    await findKey("api", ["ip"], { key: ["192.0.2.4"] });
+    expect(["cccccccccccc", "dddddddddddd"].map((id) => keyName("api", id))).toEqual([
+      "ip=2001:db8:bad:0::/64",
+      "ip=192.0.2.4",
+    ]);
+  });
+
+  it("revealing a key without a recorded plain key says so, until one is recorded", async () => {
+    const id = "eeeeeeeeeeee";
+    const answers = [null, "ip=192.0.2.5"];
+    vi.stubGlobal("fetch", () =>
+      Promise.resolve(Response.json({ policy: "api", keys: [{ id, key: answers.shift() }] })),
+    );
+    await revealKey("api", id);
+    expect([isUnrecorded("api", id), keyName("api", id)]).toEqual([true, "eeeeeeee…"]);
+    await revealKey("api", id);
+    expect([isUnrecorded("api", id), keyName("api", id)]).toEqual([false, "ip=192.0.2.5"]);
   });
 });
