@@ -342,28 +342,6 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await undo.count()).toBe(0);
   });
 
-  it("the totals of a key say that the plot shows requests per minute, and its range stays as its requests grow older", async () => {
-    const page = await site.open("keys?policy=api");
-    const minuteMs = 60_000;
-    let ageMs = 14 * minuteMs;
-    await page.route(/\/history\?/, async (route) => {
-      const nowMs = Date.now();
-      const at = (agoMs: number): string => new Date(nowMs - agoMs).toISOString();
-      const points = [{ at: at(ageMs), outcomes: { allowed: 3, denied: 1 } }];
-      const sample = { from: at(1_440 * minuteMs), coverage: 1 };
-      const span = { from: sample.from, to: at(0), stepMs: minuteMs, points };
-      await route.fulfill({ json: { policy: "api", id: "k", sample, recordings: [], recording: null, ...span } });
-    });
-    await find(page, "198.51.100.34");
-    const requests = page.getByRole("region", { name: "Requests of this key" });
-    await requests.getByText(/^requests since .+; the plot shows requests per minute$/).waitFor();
-    const pressed = requests.getByRole("button", { pressed: true });
-    expect(await pressed.textContent()).toBe("15 min");
-    ageMs = 17 * minuteMs;
-    await requests.getByText("No request in the last 15 minutes.").waitFor();
-    expect(await pressed.textContent()).toBe("15 min");
-  });
-
   it("an operator finds a key and boosts it with the keyboard alone", async () => {
     await statuses("198.51.100.15", 6);
     const page = await site.open("keys?policy=api");
