@@ -187,8 +187,9 @@ export class SharedParts {
   /** Whether `bind` would keep what the part of a policy has counted. */
   isOf(policy: string, shared: SharedLimit): boolean {
     const part = this.#byPolicy.get(policy);
-    if (part === undefined || part.shared === shared) return true;
-    return part.shared === null && (part.stored === null || part.stored.stamp === shared.stamp);
+    // Equal shares were removed meanwhile, because they counted nothing.
+    const stamp = (part?.shared ?? part?.stored)?.stamp;
+    return stamp === undefined || stamp === shared.stamp;
   }
 
   /** Parts of children are not restored if they are of another generation: the policy was forgotten since. */

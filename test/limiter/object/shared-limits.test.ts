@@ -1,4 +1,4 @@
-/** Shares and classes in an object. tree-traces.test.ts also compares them with a naive reference. */
+/** Shares in an object. tree-traces.test.ts also compares them with a naive reference. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Charge, ChargeShare, CheckReply } from "../../../src/limiter/protocol.ts";
@@ -231,6 +231,15 @@ describe("parts of a shared limit", () => {
     expect([left(object, "a"), left(object, "b")]).toEqual([4, 49]);
   });
 
+  it("a reservation without cost that is settled to units counts them as a part of the tenant", () => {
+    const object = new TestObject();
+    object.limiter.reserveTree({ ...call(tree("a", 0)), id: "r", ttlMs: 60_000 });
+    object.limiter.settle({ key: "k", id: "r", cost: 45 });
+    ask(object, "b", 1);
+    ask(object, "a", 1);
+    expect([left(object, "a"), left(object, "b")]).toEqual([4, 49]);
+  });
+
   it("a restart keeps the used part of a tenant, and forgets that it was active", async () => {
     const object = new TestObject();
     ask(object, "a", 30);
@@ -320,44 +329,6 @@ describe("parts of a shared limit", () => {
     ask(object, "b", 1, {}, windowed);
     const { decisions } = object.limiter.look(call(tree("a", 1, {}, windowed)));
     expect(decisions[0]?.limits[0]?.remaining).toBe(49);
-  });
-});
-
-describe("a class", () => {
-  const batch = (cost: number, policy = "p"): Charge => ({ ...logOf(cost, policy), upTo: 50 });
-
-  it("a class may use its part of a limit, and its denial is neither firm nor one of other requests", () => {
-    const object = new TestObject();
-    expect(object.limiter.check(call(batch(50)))).toMatchObject({
-      decisions: [{ allowed: true, limits: [{ remaining: 0 }] }],
-    });
-    object.at(10);
-    const denied = object.limiter.check(call(batch(1)));
-    expect(denied).toMatchObject({ decisions: [{ allowed: false, reason: "class", retryAfterMs: 59_990 }] });
-    expect(denied.isFirm).toBeUndefined();
-    expect(isAllowed(object.limiter.check(call(logOf(50))))).toBe(true);
-  });
-
-  it("units that are lent bound a class, too, and a denied request is charged under no policy", () => {
-    const object = new TestObject();
-    const other = logOf(30, "other");
-    expect(object.lease(logOf(1)).lentUnits).toBe(10);
-    // 1 + 10 + 90 units are more than 100.
-    const { decisions } = object.limiter.check(call([other, { ...logOf(90), upTo: 99 }]));
-    expect([decisions[1]?.allowed, object.remaining(other)]).toEqual([false, 100]);
-  });
-
-  it("a denial of a class that the limits alone would make, too, is firm", () => {
-    const object = new TestObject();
-    const { isFirm, decisions } = object.limiter.check(call(batch(101)));
-    expect([isFirm, decisions[0]?.reason]).toEqual([true, undefined]);
-  });
-
-  it("the flat form of a reply states the reason in the text of the reply", () => {
-    const object = new TestObject();
-    const { cost: _, ...written } = batch(1);
-    const [reply] = object.limiter.decide([JSON.stringify(written)], ["k", 0, 1, 1, 0, 60]);
-    expect(JSON.parse(String(reply))).toMatchObject({ decisions: [{ allowed: false, reason: "class" }] });
   });
 });
 
