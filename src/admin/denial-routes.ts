@@ -142,11 +142,16 @@ function nearView({ near, dropped }: LoggedDenials, denial: StoredDenial, at: nu
   const log = near ?? { dropped, isComplete: false };
   const away = awayMs(denial, at);
   const side = denial.atMs > at ? "after" : "before";
-  const place =
-    away === 0 ? "It was denied at the asked time." : `The nearest denial is ${waitText(away)} ${side} the asked time.`;
+  const place = away === 0 ? includedText(denial) : `The nearest denial is ${waitText(away)} ${side} the asked time.`;
   const gap = log.isComplete ? "" : ` ${gapText(near)}, so a nearer one may be missing.`;
   return { at: instantText(at), awayMs: away, ...log, text: place + gap };
 }
+
+/** Only the first and the last denial of an entry have a known instant. */
+const includedText = ({ atMs, lastAtMs, count }: StoredDenial): string =>
+  atMs === lastAtMs
+    ? "It was denied at the asked time."
+    : `Denials from ${instantText(atMs)} to ${instantText(lastAtMs)}, ${numberText(count)} in all, include the asked time.`;
 
 function gapText(near: LoggedDenials["near"]): string {
   if (near === undefined) return "The log may lack denials of that time";

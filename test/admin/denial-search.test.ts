@@ -160,8 +160,15 @@ describe("the answer of a search with an instant", () => {
     expect((await search({ id: keyA, at })).near).toMatchObject({
       awayMs: 0,
       isComplete: true,
-      text: "It was denied at the asked time.",
+      text: `Denials from ${textOf(startMs + 5 * minuteMs - 20_000)} to ${textOf(startMs + 5 * minuteMs)}, 9 in all, include the asked time.`,
     });
+  });
+
+  it("only an entry with a single instant says that it was denied at the asked time, and others say how far they are", async () => {
+    log(startMs + 5 * minuteMs);
+    const textAt = async (atMs: number) => (await search({ id: keyA, at: textOf(atMs) })).near?.text;
+    expect(await textAt(startMs + 5 * minuteMs)).toBe("It was denied at the asked time.");
+    expect(await textAt(startMs + 5 * minuteMs + 13_000)).toBe("The nearest denial is 13 s before the asked time.");
   });
 
   it("an object of the previous version gives the newest denials, and the answer claims nothing about the instant", async () => {

@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     await page.getByRole("button", { name: "Find" }).click();
     await page.getByRole("heading", { name: "Denials", exact: true }).waitFor();
     expect(await page.locator(".answer").count()).toBe(0);
-    await page.getByRole("link", { name: "all denials", exact: true }).first().click();
+    await page.getByRole("link", { name: "Denials of this key", exact: true }).first().click();
     await page.locator(".answer").waitFor();
     await page.getByRole("heading", { name: "Denials of this key" }).waitFor();
     await page.getByRole("link", { name: "Show the key" }).click();
@@ -79,6 +79,19 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     const cause = (await marked.locator("td[data-title=Why]").innerText()).trim();
     expect(await answer.innerText()).toContain(cause);
     expect(await axeViolations(page)).toEqual([]);
+    const others = new URL(page.url());
+    others.searchParams.set("cursor", `${Date.now() + 60_000}-0`);
+    await page.goto(others.href);
+    await answer.getByText(/^The nearest denial is/).waitFor();
+    const search = page.waitForRequest(/denials\/search$/);
+    await page.getByRole("link", { name: "Newer denials" }).click();
+    await page.waitForURL(/newer=/);
+    await search;
+    expect(new URL(page.url()).searchParams.get("at")).toBe(at);
+    expect(await page.getByLabel("When").inputValue()).toBe(at);
+    expect(await answer.innerText()).toContain(cause);
+    await page.goBack();
+    await page.goBack();
     const isRestored = async (): Promise<void> => {
       await answer.getByText(/^The nearest denial is .* after the asked time\./).waitFor();
       expect(await answer.innerText()).toContain(cause);
@@ -120,7 +133,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     expect(await rows.first().locator("a.id").getAttribute("href")).toMatch(/^\.\/keys\?policy=login&id=/);
     const past = await site.open(`denied?from=${Date.UTC(2026, 0, 1)}&to=2026-01-02T00:00:00Z`);
     await past.getByText("No denial in this time.").waitFor();
-    await past.getByRole("link", { name: "All denials", exact: true }).click();
+    await past.getByRole("link", { name: "Show all times", exact: true }).click();
     await past.getByRole("row").nth(1).waitFor();
   });
 

@@ -1,6 +1,6 @@
 /** The list of denials, of the policy, the key and the period in the address of the page. */
 import { useState } from "preact/hooks";
-import type { DenialPage, FoundDenials } from "../../../admin/wire.ts";
+import type { DenialPage, DenialView, FoundDenials } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
@@ -9,7 +9,7 @@ import { Empty, Reading } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { instantText, numberText, timeText } from "../parts/text.ts";
 import { hrefOf, route } from "../shell/route.ts";
-import { type DenialRow, joinedRows, rowKeyOf, shownRows } from "./rows.ts";
+import { type DenialRow, extentText, joinedRows, type ListPage, listPageOf, rowKeyOf, shownRows } from "./rows.ts";
 import { completenessText, listedAround, spanText } from "./search.ts";
 
 const pauseMs = 5_000;
@@ -27,20 +27,32 @@ export function periodIn(query: URLSearchParams): readonly [from: string | undef
   return [instantIn("from"), instantIn("to")];
 }
 
-/** @param found the result of the search, which the list is about */
-export function Log({ found }: { readonly found: FoundDenials | null }) {
+interface LogProps {
+  /** The result of the search, which the list is about. */
+  readonly found: FoundDenials | null;
+  /** Reads the result again. */
+  readonly refresh: () => Promise<void>;
+}
+
+export function Log({ found, refresh }: LogProps) {
   const { query } = route.value;
-  const [policy, id, cursor, asked] = ["policy", "id", "cursor", "at"].map((name) => query.get(name) ?? undefined);
+  const names = ["policy", "id", "cursor", "at", "newer"];
+  const [policy, id, cursor, asked, newer] = names.map((name) => query.get(name) ?? undefined);
   const [from, to] = periodIn(query);
-  const at = cursor === undefined ? listedAround(found, asked) : undefined;
-  const filter = { policy, id, from, to, at, cursor };
+  const isPaged = cursor !== undefined || newer !== undefined;
+  const at = isPaged ? undefined : listedAround(found, asked);
+  const filter = { policy, id, from: newer ?? from, to, at: at ?? newer, cursor };
   const parameters = Object.values(filter);
   const log = usePolled(
-    (abort) => read<DenialPage>(`denials${queryText({ ...filter, limit: mostListed })}`, abort),
+    async (abort) => {
+      const page = read<DenialPage>(`denials${queryText({ ...filter, limit: mostListed })}`, abort);
+      const [listed] = await Promise.all([page, refresh()]);
+      return listed;
+    },
     pauseMs,
     parameters,
   );
-  const isFiltered = [id, from, to, asked, cursor].some((value) => value !== undefined);
+  const isFiltered = [id, from, to, asked, cursor, newer].some((value) => value !== undefined);
   return (
     <section aria-labelledby="log-title">
       <div class="row">
@@ -49,7 +61,9 @@ export function Log({ found }: { readonly found: FoundDenials | null }) {
           {periodText(from, to)}
           {at !== undefined && ` around ${timeText(at)}`}
         </h2>
-        {isFiltered && <a href={hrefOf("denied", { policy })}>All denials</a>}
+        {isFiltered && (
+          <a href={hrefOf("denied", { policy })}>{id === undefined ? "Show all times" : "Show every key"}</a>
+        )}
       </div>
       <Reading of={log} what="the log of denials">
         {(page) => <Page key={parameters.join(" ")} page={page} found={found} />}
@@ -79,10 +93,15 @@ function Page({ page, found }: PageProps) {
   if (!isOn && denials.length === 0) return <Off />;
   const [from = "", to = "Z"] = periodIn(route.value.query);
   const isOutside = denials.some(({ at, lastAt }) => at < from || lastAt >= to);
-  const rows = joinedRows(denials, found?.denial ?? null);
+  const list = listIn(page, found?.denial ?? null);
+  const rows = joinedRows(list.denials, found?.denial ?? null);
+  const shown = shownRows(rows, most);
+  const hasOlder = list.older !== null || shown.at(-1) !== rows.at(-1);
+  const hasNewer = list.newerFrom !== null || shown[0] !== rows[0];
   return (
     <>
       <p class="hint">
+        {rows.length > 0 && `${extentText(shown, hasOlder, hasNewer)} `}
         {completenessText(page)}
         {isOutside && " A row with several denials is listed when one of them is in the chosen time."}
       </p>
@@ -93,30 +112,43 @@ function Page({ page, found }: PageProps) {
           <Table
             caption="Denials, the newest first"
             columns={columns}
-            rows={shownRows(rows, most)}
+            rows={shown}
             keyOf={rowKeyOf}
             isMarked={({ isFound }) => isFound}
           />
         </div>
       )}
-      <More page={page} isShort={rows.length > most} onMore={() => setMost(mostListed)} />
+      <More list={list} isShort={rows.length > most} onMore={() => setMost(mostListed)} />
     </>
   );
 }
 
+/** The shown part of the page that the address selects. */
+function listIn(page: DenialPage, found: DenialView | null): ListPage {
+  const { query } = route.value;
+  const [cursor = null, newer = null] = ["cursor", "newer"].map((name) => query.get(name));
+  const [, to = "Z"] = periodIn(query);
+  const list = listPageOf(page, found);
+  const newerFrom = cursor === null ? list.newerFrom : new Date(Number.parseInt(cursor, 10)).toISOString();
+  return {
+    denials: list.denials,
+    older: newer === null ? list.older : `${Date.parse(newer)}-0`,
+    newerFrom: newerFrom !== null && newerFrom < to ? newerFrom : null,
+  };
+}
+
 interface MoreProps {
-  readonly page: DenialPage;
+  readonly list: ListPage;
   /** Whether the page has more rows than are shown. */
   readonly isShort: boolean;
   readonly onMore: () => void;
 }
 
 /** Shows the other rows of the page, and links to earlier and later denials. */
-function More({ page: { denials, next, hasNewer }, isShort, onMore }: MoreProps) {
-  const { query } = route.value;
-  const shown = { ...Object.fromEntries(query), cursor: "" };
-  const isLatest = hasNewer !== true && !query.has("cursor");
-  if (next === null && !isShort && isLatest) return null;
+function More({ list: { older, newerFrom }, isShort, onMore }: MoreProps) {
+  if (older === null && !isShort && newerFrom === null) return null;
+  // The question stays in the address, and with it the answer.
+  const asked = { ...Object.fromEntries(route.value.query), cursor: "", newer: "" };
   return (
     <p class="row">
       {isShort && (
@@ -124,10 +156,8 @@ function More({ page: { denials, next, hasNewer }, isShort, onMore }: MoreProps)
           Show more
         </button>
       )}
-      {next !== null && <a href={hrefOf("denied", { ...shown, cursor: next })}>Older denials</a>}
-      {!isLatest && (
-        <a href={hrefOf("denied", { ...shown, instance: "", at: denials[0]?.lastAt ?? "" })}>Newer denials</a>
-      )}
+      {older !== null && <a href={hrefOf("denied", { ...asked, cursor: older })}>Older denials</a>}
+      {newerFrom !== null && <a href={hrefOf("denied", { ...asked, newer: newerFrom })}>Newer denials</a>}
     </p>
   );
 }
@@ -169,7 +199,7 @@ function KeyLinks({ policy, id }: { readonly policy: string; readonly id: string
             class="all-of-key"
             href={hrefOf("denied", { policy: query.get("policy") ?? "", id, at: query.get("at") ?? "" })}
           >
-            all denials
+            Denials of this key
           </a>
         </>
       )}

@@ -90,6 +90,10 @@ const farMs = 60_000;
 /** Whether the found denial is so far from the asked time that the answer must begin with the distance. */
 export const isFar = ({ near }: Pick<FoundDenials, "near">): boolean => near !== null && near.awayMs > farMs;
 
+/** The distance of the found denial from the asked time, with instants in the time zone of the browser; empty without such a time. */
+export const nearText = ({ near }: Pick<FoundDenials, "near">): string =>
+  near === null ? "" : `${near.text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, timeText)} `;
+
 /** The end of the sentence, after the policy, such as "at 09:41:12 (10 min ago): 5 of 5 per minute used." */
 export function denialText(denial: DenialView, nowMs: number): string {
   const { at, lastAt, cause, count } = denial;

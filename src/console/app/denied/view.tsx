@@ -19,6 +19,7 @@ import {
   denialText,
   findDenial,
   isFar,
+  nearText,
   searchEndMs,
   selectionOf,
 } from "./search.ts";
@@ -29,7 +30,7 @@ const againAfterMs = 2_000;
 /** One denial as the answer, and the list of the denials of its key around it. Without a search, the list has all denials. */
 export function DeniedView() {
   const search = useSearch();
-  const { found, isPending } = search;
+  const { found, isPending, refresh } = search;
   // A search that has sought no key, or several, has nothing to list.
   const hasList = found === null ? !isPending : found.isOn && selectionOf(found) !== null;
   return (
@@ -40,7 +41,7 @@ export function DeniedView() {
         <SearchForm {...search} />
         <div role="status">{found !== null && <Answer {...search} found={found} />}</div>
       </section>
-      {hasList && <Log found={found} />}
+      {hasList && <Log found={found} refresh={refresh} />}
     </section>
   );
 }
@@ -76,16 +77,16 @@ function useSearch() {
   const { show, isOwn } = useOwnAddress();
   const { run, isRunning, problem } = useAction(async () => {
     if (search === null) return;
-    const { text, policy, at, soughtAt, isTyped } = search;
-    const result = await findDenial(text, { policy, at: soughtAt });
+    const { text, policy, at, isTyped } = search;
+    const result = await resultOf(search);
     if (current.current !== search) return;
     setFound(result);
     const isFirst = answered.current !== search;
     answered.current = search;
     const selection = choicesOf(result, text).length > 0 ? { id: text } : selectionOf(result);
     // A search that is repeated or that the address has started keeps the page of the list.
-    const cursor = isTyped && isFirst ? "" : (route.value.query.get("cursor") ?? "");
-    show({ policy, at, cursor, ...selection }, isTyped && isFirst);
+    const page = isTyped && isFirst ? {} : pageIn(route.value.query);
+    show({ policy, at, ...page, ...selection }, isTyped && isFirst);
   });
   const start = (text: string, next: Choice = choice): void => {
     setChoice(next);
@@ -109,8 +110,33 @@ function useSearch() {
   useAgain(isWaiting && isWithoutAnswer(found, search.text) ? found : null, run);
   const shownProblem = search === null ? null : problem;
   const isPending = search !== null && shownProblem === null;
-  return { typed, setTyped, choice, start, search, found, isRunning, problem: shownProblem, isPending, isWaiting };
+  return {
+    typed,
+    setTyped,
+    choice,
+    start,
+    search,
+    found,
+    isRunning,
+    problem: shownProblem,
+    isPending,
+    isWaiting,
+    refresh: refreshOf(current, setFound),
+  };
 }
+
+const resultOf = ({ text, policy, soughtAt }: DenialSearch): Promise<FoundDenials> =>
+  findDenial(text, { policy, at: soughtAt });
+
+/** Searches again, with each read of the list, so that the answer and the list are of the same moment. */
+const refreshOf =
+  (current: { readonly current: DenialSearch | null }, setFound: (found: FoundDenials) => void) =>
+  async (): Promise<void> => {
+    const search = current.current;
+    if (search === null) return;
+    const result = await resultOf(search);
+    if (current.current === search) setFound(result);
+  };
 
 /** The address of the page as the view itself has set it. Another address, of a link or of Back, starts another search. */
 function useOwnAddress() {
@@ -122,7 +148,7 @@ function useOwnAddress() {
   };
   const show = (changed: Query, isNewEntry: boolean): void => {
     const before = addressOf(route.value.query);
-    const next = { ...Object.fromEntries(route.value.query), instance: "", id: "", cursor: "", ...changed };
+    const next = { ...Object.fromEntries(route.value.query), instance: "", id: "", cursor: "", newer: "", ...changed };
     shownRef.current = addressOf(new URLSearchParams(queryText(next)));
     if (isNewEntry && shownRef.current !== before) navigate("denied", next);
     else replaceQuery(next);
@@ -148,6 +174,12 @@ const namedIn = (query: URLSearchParams): string => query.get("instance") ?? que
 const choiceIn = (query: URLSearchParams): Choice => ({
   policy: query.get("policy") ?? undefined,
   at: query.get("at") ?? undefined,
+});
+
+/** The page of the list: that from a cursor on, or that of the denials newer than an instant. */
+const pageIn = (query: URLSearchParams): Query => ({
+  cursor: query.get("cursor") ?? "",
+  newer: query.get("newer") ?? "",
 });
 
 /** The part of the address that names a search. */
@@ -254,7 +286,7 @@ function Answer({ found, search, start, isWaiting }: FoundProps) {
     );
   }
   const { policy, id } = denial;
-  const distance = found.near === null ? "" : `${found.near.text} `;
+  const distance = nearText(found);
   return (
     <p class="answer">
       {isFar(found) && distance}

@@ -1,7 +1,7 @@
 /** The rows of the list of denials: which entries of the log are one row, and which rows are shown. */
 import { describe, expect, it } from "vitest";
 import type { DenialView } from "../../../../src/admin/wire.ts";
-import { joinedRows, shownRows } from "../../../../src/console/app/denied/rows.ts";
+import { extentText, joinedRows, listPageOf, shownRows } from "../../../../src/console/app/denied/rows.ts";
 
 const startMs = Date.UTC(2026, 10, 22, 17);
 const textOf = (second: number): string => new Date(startMs + second * 1_000).toISOString();
@@ -44,15 +44,57 @@ describe("entries of one client", () => {
     ]);
   });
 
-  it("entries of another policy, reason or limit, and entries after a pause of more than a minute, are other rows", () => {
+  it("entries of another policy, reason, limit or clock minute are other rows", () => {
     const others: Partial<DenialView>[] = [
       { policy: "login" },
       { reason: "ban" },
       { limits: [limit("api"), limit("b")] },
     ];
     for (const other of others) expect(joinedRows([entry(5), entry(0, other)], null)).toHaveLength(2);
-    expect(joinedRows([entry(61), entry(0)], null)).toHaveLength(1);
-    expect(joinedRows([entry(62), entry(0)], null)).toHaveLength(2);
+    expect(joinedRows([entry(58), entry(0)], null)).toHaveLength(1);
+    expect(joinedRows([entry(60), entry(58)], null)).toHaveLength(2);
+  });
+
+  it("a continuous run of 11 minutes has a row for each minute, and an entry that crosses minutes has its own", () => {
+    const seconds = Array.from({ length: 132 }, (_, index) => 655 - index * 5);
+    const rows = joinedRows(
+      seconds.map((second) => entry(second)),
+      null,
+    );
+    expect(rows.map(({ count }) => count)).toEqual(Array.from({ length: 11 }, () => 12));
+    expect(rows.every(({ at, lastAt }) => at.slice(0, 16) === lastAt.slice(0, 16))).toBe(true);
+    const crossing = entry(59, { lastAt: textOf(62) });
+    expect(joinedRows([entry(65), crossing, entry(50)], null)).toHaveLength(3);
+  });
+});
+
+describe("a page of the list", () => {
+  const entries = [190, 185, 130, 125, 70, 65].map((second) => entry(second));
+
+  it("leaves incomplete minutes to the older and the newer page, which begin at whole minutes", () => {
+    const page = listPageOf({ denials: entries, next: "5-5", hasNewer: true }, null);
+    expect(page.denials).toEqual(entries.slice(2, 4));
+    expect(page.older).toBe(`${startMs + 120_000}-0`);
+    expect(page.newerFrom).toBe(textOf(180));
+  });
+
+  it("keeps all entries when the log has no others, when they are of one minute, or when the found one would be left out", () => {
+    expect(listPageOf({ denials: entries, next: null }, null)).toEqual({
+      denials: entries,
+      older: null,
+      newerFrom: null,
+    });
+    const one = entries.slice(0, 2);
+    expect(listPageOf({ denials: one, next: "5-5" }, null)).toMatchObject({ denials: one, older: "5-5" });
+    const kept = listPageOf({ denials: entries, next: "5-5" }, entries[5] ?? null);
+    expect(kept).toMatchObject({ denials: entries, older: "5-5" });
+  });
+
+  it("says how many denials it shows, and whether older or newer ones follow", () => {
+    const rows = joinedRows([entry(130, { count: 500 }), entry(5, { count: 4 })], null);
+    expect(extentText(rows, true, false)).toBe("The newest 504 denials; older ones follow.");
+    expect(extentText(rows, false, false)).toBe("504 denials.");
+    expect(extentText(rows, true, true)).toBe("504 denials; older and newer ones are not shown.");
   });
 });
 

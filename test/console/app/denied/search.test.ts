@@ -5,6 +5,7 @@ import { ApiProblem } from "../../../../src/console/app/api/client.ts";
 import {
   choicesOf,
   isFar,
+  nearText,
   listedAround,
   denialText,
   findDenial,
@@ -199,6 +200,18 @@ describe("the time around which the list has its rows", () => {
 
   it("an answer begins with the distance if the denial is more than a minute away from the asked time", () => {
     expect([60_000, 60_001].map((awayMs) => isFar({ near: { ...near, awayMs } }))).toEqual([false, true]);
+  });
+});
+
+describe("the distance of the denial from the asked time", () => {
+  it("its instants are in the time zone of the browser, without the date", () => {
+    const text =
+      "Denials from 2026-11-22T17:44:05.000Z to 2026-11-22T17:44:35.000Z, 132 in all, include the asked time.";
+    const near = { at: denial.at, awayMs: 0, dropped: 0, isComplete: true, text };
+    expect(nearText({ near })).toMatch(
+      /^Denials from \d\d:44:05 to \d\d:44:35, 132 in all, include the asked time\. $/,
+    );
+    expect(nearText({ near: null })).toBe("");
   });
 });
 
