@@ -75,6 +75,7 @@ describe.skipIf(!hasBrowser)("the log of denials in Chromium, skipped unless it 
     expect(Date.now() - Date.parse(at)).toBeGreaterThan(590_000);
     await page.getByRole("heading", { name: /^Denials of this key around/ }).waitFor();
     const marked = page.locator("tr[aria-current]");
+    await marked.waitFor();
     expect(await marked.getByText("found").count()).toBe(1);
     const cause = (await marked.locator("td[data-title=Why]").innerText()).trim();
     expect(await answer.innerText()).toContain(cause);

@@ -95,6 +95,7 @@ function useSearch() {
   };
   useEffect(() => {
     current.current = search;
+    answered.current = null;
     setFound(null);
     void run();
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- only another search starts again
@@ -121,21 +122,23 @@ function useSearch() {
     problem: shownProblem,
     isPending,
     isWaiting,
-    refresh: refreshOf(current, setFound),
+    refresh: refreshOf(answered, setFound),
   };
 }
 
 const resultOf = ({ text, policy, soughtAt }: DenialSearch): Promise<FoundDenials> =>
   findDenial(text, { policy, at: soughtAt });
 
-/** Searches again, with each read of the list, so that the answer and the list are of the same moment. */
+/**
+ * Repeats the search that was answered, with each read of the list, so that the answer and the list are of the same moment.
+ */
 const refreshOf =
-  (current: { readonly current: DenialSearch | null }, setFound: (found: FoundDenials) => void) =>
+  (answered: { readonly current: DenialSearch | null }, setFound: (found: FoundDenials) => void) =>
   async (): Promise<void> => {
-    const search = current.current;
+    const search = answered.current;
     if (search === null) return;
     const result = await resultOf(search);
-    if (current.current === search) setFound(result);
+    if (answered.current === search) setFound(result);
   };
 
 /** The address of the page as the view itself has set it. Another address, of a link or of Back, starts another search. */
