@@ -77,8 +77,15 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     };
     // Each request counts once, although two policies decide a login.
     const pattern =
-      /^\d+(\.\d)? % of \d+ requests denied since \d\d:\d\d\. login denied the largest number( since \d\d:\d\d)?: \d+, which is \d+(\.\d)? % of its requests\. \d+(\.\d)? % of these denials have the key 192\.0\.2\.21\.$/;
+      /^\d+(\.\d)? % of \d+ requests denied from \d\d:\d\d to \d\d:\d\d\. login denies most: \d+ \(\d+(\.\d)? % of its requests\), since \d\d:\d\d\. \d+(\.\d)? % of these denials have the key 192\.0\.2\.21\.$/;
     await expect.poll(denied, patience).toMatch(pattern);
+    // The tiles and the keys state the period in the same words.
+    const [period = ""] = /from \d\d:\d\d to \d\d:\d\d/.exec(await sentence.innerText()) ?? [];
+    const [, start = ""] = period.split(" ");
+    for (const place of [".tiles-row .hint", ".top-denied .hint"]) {
+      // oxlint-disable-next-line no-await-in-loop -- two short texts
+      expect(await page.locator(place).innerText()).toMatch(new RegExp(`^From ${start} to \\d\\d:\\d\\d\\.`));
+    }
     const { pathname } = new URL(site.worker.consoleUrl);
     const linked = async (name: RegExp): Promise<string> =>
       new URL((await sentence.getByRole("link", { name }).getAttribute("href")) ?? "", site.worker.consoleUrl).href
@@ -93,7 +100,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     const page = await site.open("?span=1h&policy=api");
     await expect
       .poll(() => page.locator(".headline").innerText(), patience)
-      .toMatch(/^No request was (denied|decided) by api in the last hour/);
+      .toMatch(/^No request was (denied|decided) by api from \d\d:\d\d to \d\d:\d\d/);
   });
 
   it("a click on a time and a drag over a range open what was denied then, and the table has the same links", async () => {
@@ -198,7 +205,10 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
       .getByRole("list", { name: "Changes of rules" })
       .getByRole("link", { name: /operator blocked key .*ticket 12/ });
     await mark.waitFor();
-    await page.locator(".mark-label").getByText("Blocked by operator", { exact: true }).waitFor();
+    await page
+      .locator(".mark-label")
+      .getByText(/^Blocked \((192\.0\.2\.3|.{8}…)\) by operator$/)
+      .waitFor();
     const text = page.locator(".mark-text").filter({ hasText: "ticket 12" });
     expect(await text.isVisible()).toBe(false);
     await page.locator(".headline a").last().focus();
@@ -330,6 +340,16 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     // Every number of a policy is on the screen.
     const frame = page.getByRole("region", { name: "Policies" });
     expect(await frame.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
+  });
+
+  it("at 390 px, the denied keys and their columns are not cut off, and an address has one line", async () => {
+    await denyLogins("198.51.100.233", 4);
+    const page = await site.open("?policy=login", { width: 390 });
+    const keys = page.getByRole("region", { name: "Top denied keys of login" });
+    const key = keys.getByRole("link", { name: "198.51.100.233" });
+    await key.waitFor();
+    expect(await keys.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
+    expect(await key.evaluate((element) => element.getClientRects().length)).toBe(1);
   });
 
   it("the plot is drawn in a browser with an invalid language", async () => {

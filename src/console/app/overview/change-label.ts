@@ -2,8 +2,22 @@
 import type { AuditedRule, AuditEntryView, PolicyView, RuleKind, WrittenLimits } from "../../../admin/wire.ts";
 import { factorText, ruleText } from "../parts/rule-text.ts";
 
+/**
+ * For example "Boosted 2x (203.0.113.7) by alice", and "Boosted 2x" where space is short.
+ * @param key null for a change of no key, or of one that the page is about
+ */
+export function labelsOf(
+  entry: AuditEntryView,
+  policies: readonly PolicyView[],
+  key: string | null,
+): { readonly label: string; readonly shortLabel: string } {
+  const shortLabel = changeLabel(entry, policies);
+  const label = key === null ? shortLabel : `${shortLabel} (${key})`;
+  return { label: entry.action === "expire" ? label : `${label} by ${entry.actor}`, shortLabel };
+}
+
 /** For example "Boosted 2x" or "Block removed". */
-export function changeLabel(entry: AuditEntryView, policies: readonly PolicyView[]): string {
+function changeLabel(entry: AuditEntryView, policies: readonly PolicyView[]): string {
   const { action, before, after } = entry;
   switch (action) {
     case "create":

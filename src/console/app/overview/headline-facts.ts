@@ -1,8 +1,8 @@
 /** The facts of the first sentences of the overview. All of them are about one period. */
 import type { LoggedKeysView, PolicyView, TopKeyList } from "../../../admin/wire.ts";
-import { instantText, percentText, shortInstantText } from "../parts/text.ts";
-import type { TimeSpan } from "./spans.ts";
-import { type CountedTraffic, type Numbers, numbersOf, requestsName, shownTraffic } from "./traffic.ts";
+import { percentText, shortInstantText, timeText } from "../parts/text.ts";
+import type { SpanTraffic } from "./spans.ts";
+import { type CountedTraffic, type Numbers, numbersOf, shownTraffic } from "./traffic.ts";
 
 interface PolicyShare {
   readonly policy: string;
@@ -13,10 +13,6 @@ interface PolicyShare {
 export interface HeadlineFacts {
   /** Null when they are unknown. */
   readonly requests: Pick<Numbers, "denied" | "decisions"> | null;
-  /** When the first request within the period was counted. Null when it is not known. */
-  readonly firstAtMs: number | null;
-  /** When the policy in `denying` first denied, if that was after the first counts. */
-  readonly denyingSinceMs: number | null;
   /** The policy that denied the largest number of requests, whatever its share. */
   readonly denying: PolicyShare | null;
   /** The dry run that would have denied most. */
@@ -35,36 +31,77 @@ export function factsOf(traffic: CountedTraffic, policy: string | null): Headlin
     if (first === undefined || count(first) === 0) return null;
     return { policy: first.policy, count: count(first), decisions: first.decisions };
   };
-  const denying = most((numbers) => numbers.denied);
-  const firstAtMs = traffic.firsts.get(policy ?? requestsName)?.atMs ?? null;
-  const deniedAtMs = denying && (traffic.firsts.get(denying.policy)?.deniedAtMs ?? null);
   return {
     requests: isUnknown ? null : { denied, decisions },
-    firstAtMs,
-    denyingSinceMs: (deniedAtMs ?? 0) > Math.max(traffic.countedFromMs, firstAtMs ?? 0) ? deniedAtMs : null,
-    denying,
+    denying: most((numbers) => numbers.denied),
     dryRun: most((numbers) => numbers.dryRunDenied),
   };
 }
 
-type Counted = Pick<CountedTraffic, "toMs" | "countedFromMs" | "unknownUntilMs">;
+/** As in the statistics: a run of denials ends when the policy denies nothing for this time. */
+const longestPauseMs = 5 * 60_000;
+const dayMs = 86_400_000;
 
-/**
- * The words of the span if its first minute has requests. Otherwise since when there are any, or since when they are known.
- * Live traffic begins with a whole minute, which is always stated.
- */
-export function wordsOf(
-  { countedFromMs, unknownUntilMs, toMs }: Counted,
-  { words, stepMs, range }: Pick<TimeSpan, "words" | "stepMs" | "range">,
-  firstAtMs: number | null,
+/** When denials began that still last at an instant, or when they ended. */
+export type DenyingTime = { readonly sinceMs: number } | { readonly lastMs: number } | "longer than shown";
+
+/** @returns null if the statistics do not have it: of each policy, they keep the latest run in the last 24 hours. */
+export function denyingTimeOf(
+  traffic: Pick<CountedTraffic, "countedFromMs" | "denialRuns" | "firsts">,
+  policy: string,
+  endMs: number,
+  nowMs: number,
+): DenyingTime | null {
+  const run = traffic.denialRuns.get(policy);
+  const { countedFromMs } = traffic;
+  if (run !== undefined && run.sinceMs < endMs && run.lastMs >= countedFromMs) {
+    return endMs - run.lastMs <= longestPauseMs ? { sinceMs: run.sinceMs } : { lastMs: run.lastMs };
+  }
+  // A control plane of an earlier version does not know the runs.
+  const deniedAtMs = traffic.firsts.get(policy)?.deniedAtMs ?? null;
+  if (run !== undefined || nowMs - countedFromMs > dayMs) return null;
+  return deniedAtMs !== null && deniedAtMs > countedFromMs ? { sinceMs: deniedAtMs } : "longer than shown";
+}
+
+interface Ended {
+  readonly span: Pick<SpanTraffic["span"], "stepMs">;
+  readonly endMs: number;
+}
+
+/** "from 16:56 to 17:55": the period of all numbers of a screen. Live numbers change each second. */
+export function periodText(fromMs: number, { span, endMs }: Ended, nowMs: number): string {
+  const text = (atMs: number): string => (span.stepMs === null ? timeText(atMs) : shortInstantText(atMs, nowMs));
+  return `from ${text(fromMs)} to ${text(endMs)}`;
+}
+
+/** The period of the numbers of a policy, or of all requests, which may be unknown at its beginning. */
+export function countedPeriod(
+  spanTraffic: Ended & Pick<SpanTraffic, "traffic">,
+  policy: string | null,
   nowMs: number,
 ): string {
-  const isKnown = unknownUntilMs === null || unknownUntilMs >= toMs;
-  const beganMs = Math.max(isKnown ? countedFromMs : unknownUntilMs, firstAtMs ?? 0);
-  if (beganMs === countedFromMs && stepMs !== null) return words;
-  const began = shortInstantText(beganMs, nowMs);
-  return range === null ? `since ${began}` : `from ${began} to ${instantText(range.toMs)}`;
+  const { traffic, endMs } = spanTraffic;
+  const { countedFromMs, unknownUntilMs } = traffic;
+  const knownFromMs = policy === null && unknownUntilMs !== null && unknownUntilMs < endMs ? unknownUntilMs : 0;
+  return periodText(Math.max(countedFromMs, knownFromMs), spanTraffic, nowMs);
 }
+
+/**
+ * The counts of steps of equal length up to the last step whose counts have arrived: the later ones are unknown. If these have
+ * the only denials, they are kept.
+ */
+export function arrivedSteps(
+  values: readonly (number | null)[],
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+  endMs: number,
+): readonly (number | null)[] {
+  const complete = Math.floor((values.length * (endMs - latestReportMs - fromMs)) / (toMs - fromMs));
+  const hasCounts = values.some((value, step) => step < complete && (value ?? 0) > 0);
+  return values.map((value, step) => (step < complete || (!hasCounts && (value ?? 0) > 0) ? value : null));
+}
+
+/** Isolates report after this time at the latest. */
+const latestReportMs = 30_000;
 
 /** A label such as `ip=203.0.113.7` without the name of its part, if the key has only one. */
 export const shownKey = (label: string, { key }: Pick<PolicyView, "key">): string =>

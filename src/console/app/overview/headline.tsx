@@ -5,7 +5,14 @@ import { now } from "../clock.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { countOf, numberText, percentText, shortInstantText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { type HeadlineFacts, mostDeniedKey, shownKey, wordsOf } from "./headline-facts.ts";
+import {
+  countedPeriod,
+  type DenyingTime,
+  denyingTimeOf,
+  type HeadlineFacts,
+  mostDeniedKey,
+  shownKey,
+} from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
 
 interface HeadlineProps {
@@ -20,24 +27,35 @@ interface HeadlineProps {
 
 export function Headline({ spanTraffic, facts, policy, policies, denialsHref }: HeadlineProps) {
   if (spanTraffic === null || facts === null) return <Frame>Loading.</Frame>;
-  const { traffic, span, top } = spanTraffic;
-  const unknownUntilMs = policy === null ? traffic.unknownUntilMs : null;
-  const { denying, denyingSinceMs, dryRun, firstAtMs } = facts;
-  const words = wordsOf({ ...traffic, unknownUntilMs }, span, firstAtMs, now());
-  const since = denyingSinceMs === null ? "" : ` since ${shortInstantText(denyingSinceMs, now())}`;
+  const { traffic, span, endMs, top } = spanTraffic;
+  const { denying, dryRun } = facts;
+  const words = countedPeriod(spanTraffic, policy, now());
+  const time = denying && denyingTimeOf(traffic, denying.policy, endMs, now());
+  const verb = time === null || isOver(time) || span.range !== null ? "denied" : "denies";
   return (
     <Frame dryRun={dryRun}>
       <Requests facts={facts} words={words} policy={policy} href={denialsHref} />
       {denying !== null && policy === null && (
         <>
           {" "}
-          <PolicyName name={denying.policy} /> denied the largest number{since}: {numberText(denying.count)}, which is{" "}
-          <b>{percentText(denying.count, denying.decisions)}</b> of its requests.
+          <PolicyName name={denying.policy} /> {verb} most: {numberText(denying.count)} (
+          <b>{percentText(denying.count, denying.decisions)}</b> of its requests)
+          {time !== null && `, ${timeWords(time)}`}.
         </>
       )}
+      {policy !== null && time !== null && ` It ${verb} requests ${timeWords(time)}.`}
       {denying !== null && <MostDenied denying={denying} policies={policies} top={top} />}
     </Frame>
   );
+}
+
+const isOver = (time: DenyingTime): boolean => typeof time === "object" && "lastMs" in time;
+
+/** "since 17:42" names the first denial, which may be before the period of the numbers. */
+function timeWords(time: DenyingTime): string {
+  if (time === "longer than shown") return "for longer than shown";
+  if ("sinceMs" in time) return `since ${shortInstantText(time.sinceMs, now())}`;
+  return `until ${shortInstantText(time.lastMs, now())}`;
 }
 
 interface FrameProps {

@@ -9,6 +9,7 @@ import {
   addTally,
   type CountedTraffic,
   countedPoints,
+  denialRunsOf,
   firstsOf,
   lines,
   newPolicyTraffic,
@@ -146,6 +147,7 @@ export class LiveTraffic {
       ...withRequests(policies, times, isUnknown ? this.#unknownUntilMs : null),
       countedFromMs: answer === null ? fromMs : Date.parse(answer.from),
       firsts: answer === null ? new Map() : firstsOf(answer),
+      denialRuns: answer === null ? new Map() : denialRunsOf(answer),
       originFailures: (answer?.originFailures ?? []).reduce((sum, { count }) => sum + count, 0),
     };
   }

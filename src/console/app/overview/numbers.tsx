@@ -1,6 +1,6 @@
 /** The totals and the tables of the overview. */
 import { now } from "../clock.ts";
-import { countText, numberText, percentText, shortInstantText, shortNumberText } from "../parts/text.ts";
+import { countText, numberText, percentText, shortNumberText } from "../parts/text.ts";
 import {
   type CountedTraffic,
   latenciesOf,
@@ -12,7 +12,14 @@ import {
   type ShownTraffic,
   type Tally,
 } from "./traffic.ts";
-import type { LoggedKeyView, PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
+import type {
+  LoggedKeysView,
+  LoggedKeyView,
+  PolicyMode,
+  PolicyView,
+  TopKeyView,
+  TopKeyList,
+} from "../../../admin/wire.ts";
 import { staleSinceMs } from "../api/poll.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
@@ -21,7 +28,7 @@ import { hrefOf } from "../shell/route.ts";
 import { denialTexts, kindOfDenials } from "../keys/denials.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { Empty, Loading } from "../parts/notice.tsx";
-import { hasEveryDenial } from "./headline-facts.ts";
+import { arrivedSteps, hasEveryDenial, periodText } from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
 
 interface TilesProps {
@@ -77,13 +84,16 @@ export function Tiles({ traffic, chosen, policy, period }: TilesProps) {
       </dl>
       {period !== null && (
         <p class="hint">
-          From {period}. {staleSinceMs.value !== null && "Not updated since."}
+          {sentence(period)} {staleSinceMs.value !== null && "Not updated since."}
           {staleSinceMs.value === null && healthy.length > 0 && `Healthy: ${healthy.join(", ")}.`}
         </p>
       )}
     </div>
   );
 }
+
+/** @param text begins with a letter */
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
 interface TileProps {
   readonly title: string;
@@ -122,10 +132,11 @@ interface PolicyRow extends Numbers {
 interface PolicyTableProps {
   readonly traffic: CountedTraffic;
   readonly policies: readonly PolicyView[];
+  readonly endMs: number;
 }
 
-export function PolicyTable({ traffic, policies }: PolicyTableProps) {
-  const rows = rowsOf(traffic, policies);
+export function PolicyTable({ traffic, policies, endMs }: PolicyTableProps) {
+  const rows = rowsOf(traffic, policies, endMs);
   const hasDryRun = rows.some(({ mode, dryRunDenied }) => mode === "dry-run" || dryRunDenied > 0);
   return (
     <section class="card">
@@ -141,14 +152,16 @@ export function PolicyTable({ traffic, policies }: PolicyTableProps) {
   );
 }
 
-function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly PolicyView[]): PolicyRow[] {
+function rowsOf(traffic: CountedTraffic, policies: readonly PolicyView[], endMs: number): PolicyRow[] {
+  const { policies: counted, boundsMs, stepMs } = traffic;
   const modes = new Map(policies.map(({ name, mode }) => [name, mode.value]));
   return [...new Set([...modes.keys(), ...counted.keys()])].map((name) => {
     const { total, lines } = counted.get(name) ?? { total: newTally(boundsMs.length), lines: { denied: [] } };
     return {
       ...numbersOf(total),
       name,
-      deniedOverTime: lines.denied,
+      // Live rates end with the last sample.
+      deniedOverTime: stepMs === null ? lines.denied : arrivedSteps(lines.denied, traffic, endMs),
       mode: modes.get(name) ?? null,
       p99Ms: percentile(latenciesOf(total), boundsMs, 0.99),
     };
@@ -207,7 +220,8 @@ interface TopDeniedProps {
   readonly spanTraffic: SpanTraffic;
 }
 
-export function TopDenied({ policy: chosen, policies, spanTraffic: { top, traffic } }: TopDeniedProps) {
+export function TopDenied({ policy: chosen, policies, spanTraffic }: TopDeniedProps) {
+  const { top, traffic } = spanTraffic;
   const policy = chosen ?? top?.policy ?? null;
   const { denied, dryRunDenied } = shownTraffic(traffic, policy).numbers;
   const mode = policies.find(({ name }) => name === policy)?.mode.value;
@@ -219,7 +233,7 @@ export function TopDenied({ policy: chosen, policies, spanTraffic: { top, traffi
       {denied + dryRunDenied === 0 ? (
         <Empty>No key was denied.</Empty>
       ) : top?.policy === policy ? (
-        <DeniedKeys {...{ top, title, denied, dryRunDenied }} column={texts.column} />
+        <DeniedKeys {...{ top, spanTraffic, title, denied, dryRunDenied }} column={texts.column} />
       ) : (
         <Loading what="the keys" />
       )}
@@ -229,6 +243,7 @@ export function TopDenied({ policy: chosen, policies, spanTraffic: { top, traffi
 
 interface DeniedKeysProps {
   readonly top: TopKeyList;
+  readonly spanTraffic: SpanTraffic;
   readonly title: string;
   readonly column: string;
   readonly denied: number;
@@ -236,22 +251,21 @@ interface DeniedKeysProps {
 }
 
 /** The log has exactly the period. It has no dry runs, and the lists by the hour begin earlier. */
-function DeniedKeys({ top: { policy, from, keys, period }, title, column, denied, dryRunDenied }: DeniedKeysProps) {
+function DeniedKeys({ top, spanTraffic, title, column, denied, dryRunDenied }: DeniedKeysProps) {
+  const { policy, from, keys, period } = top;
   const logged = dryRunDenied === 0 && period !== undefined && period.denials > 0 ? period : null;
-  const since = shortInstantText(logged?.from ?? from, now());
+  const note =
+    logged === null
+      ? ": keys are counted by the hour"
+      : hasEveryDenial(logged, denied)
+        ? ""
+        : `: the log has ${numberText(logged.denials)} of ${numberText(denied)} denials`;
   return (
     <>
-      <p class="hint">
-        Since {since}
-        {logged === null && ": keys are counted by the hour"}
-        {logged !== null &&
-          !hasEveryDenial(logged, denied) &&
-          `: the log has ${numberText(logged.denials)} of ${numberText(denied)} denials`}
-        .
-      </p>
+      <p class="hint">{sentence(`${periodText(Date.parse(logged?.from ?? from), spanTraffic, now())}${note}`)}</p>
       <Table
         caption={title}
-        columns={keyColumns(policy, column, period?.keys ?? [])}
+        columns={keyColumns(policy, column, period === undefined ? [] : arrivedKeys(period, spanTraffic.endMs))}
         rows={logged?.keys ?? keys}
         keyOf={({ id }) => id}
       />
@@ -259,10 +273,21 @@ function DeniedKeys({ top: { policy, from, keys, period }, title, column, denied
   );
 }
 
+const arrivedKeys = ({ from, to, keys }: LoggedKeysView, endMs: number): readonly KeyTimes[] =>
+  keys.map(({ id, steps }) => ({
+    id,
+    steps: arrivedSteps(steps, { fromMs: Date.parse(from), toMs: Date.parse(to) }, endMs),
+  }));
+
+interface KeyTimes extends Pick<LoggedKeyView, "id"> {
+  /** Null where the counts may not have arrived. */
+  readonly steps: readonly (number | null)[];
+}
+
 type KeyRow = Pick<TopKeyView, "id" | "count"> & Partial<Pick<TopKeyView, "error">>;
 
 /** @param logged the denials of the keys over time */
-const keyColumns = (policy: string, column: string, logged: readonly LoggedKeyView[]): readonly Column<KeyRow>[] => [
+const keyColumns = (policy: string, column: string, logged: readonly KeyTimes[]): readonly Column<KeyRow>[] => [
   {
     title: "Key",
     cell: ({ id }) => (
@@ -275,7 +300,7 @@ const keyColumns = (policy: string, column: string, logged: readonly LoggedKeyVi
   ...(logged.length === 0 ? [] : [keyTimes(policy, logged)]),
 ];
 
-const keyTimes = (policy: string, logged: readonly LoggedKeyView[]): Column<KeyRow> => ({
+const keyTimes = (policy: string, logged: readonly KeyTimes[]): Column<KeyRow> => ({
   title: "Denied over time",
   cell: ({ id }) => {
     const own = logged.find((each) => each.id === id);

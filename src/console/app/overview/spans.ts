@@ -4,7 +4,7 @@ import { call, queryText, read } from "../api/client.ts";
 import { Polling } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import type { TimeRange } from "../parts/plot-data.ts";
-import { instantText, windowText } from "../parts/text.ts";
+import { windowText } from "../parts/text.ts";
 import { route } from "../shell/route.ts";
 import { may, session } from "../shell/session.ts";
 import { LiveTraffic } from "./live-traffic.ts";
@@ -84,7 +84,8 @@ async function readLiveTraffic(policy: string | null, abort: AbortSignal): Promi
       : isFresh
         ? live
         : await addSample(read<StatisticsView>(livePath(policy), abort), policy, abort);
-  return { traffic: sampled.traffic(), top: sampled.top };
+  const traffic = sampled.traffic();
+  return { traffic, endMs: traffic.toMs, top: sampled.top };
 }
 
 async function sampleUnlessRecent(abort: AbortSignal): Promise<void> {
@@ -113,8 +114,6 @@ export interface TimeSpan {
   /** The name in the URL; null for a span with a beginning and an end of its own. */
   readonly name: string | null;
   readonly label: string;
-  /** Where a sentence says when: "in the last hour". */
-  readonly words: string;
   readonly lengthMs: number;
   readonly pauseMs: number;
   /** The length of a step in milliseconds; null for the live span, which shows traffic within seconds. */
@@ -124,26 +123,18 @@ export interface TimeSpan {
 }
 
 /**
- * The numbers of the live span begin with a whole minute, and cover five to six minutes: its sentence says since when. The
- * steps of a long span are coarse, so that the answer for
- * 50 policies has less than 5,000 points.
+ * The numbers of the live span begin with a whole minute, and cover five to six minutes: its sentence says which. The steps of
+ * a long span are coarse, so that the answer for 50 policies has less than 5,000 points.
  */
 export const spans: readonly [TimeSpan, TimeSpan, ...TimeSpan[]] = [
-  span("5m", "Live", "5 minutes", 5 * minuteMs, null, 2_000),
-  span("1h", "1 h", "hour", hourMs, minuteMs, 5_000),
-  span("24h", "24 h", "24 hours", dayMs, 15 * minuteMs, 30_000),
-  span("90d", "90 d", "90 days", 90 * dayMs, dayMs, 300_000),
+  span("5m", "Live", 5 * minuteMs, null, 2_000),
+  span("1h", "1 h", hourMs, minuteMs, 5_000),
+  span("24h", "24 h", dayMs, 15 * minuteMs, 30_000),
+  span("90d", "90 d", 90 * dayMs, dayMs, 300_000),
 ];
 
-function span(
-  name: string,
-  label: string,
-  last: string,
-  lengthMs: number,
-  stepMs: number | null,
-  pausedMs: number,
-): TimeSpan {
-  return { name, label, words: `in the last ${last}`, lengthMs, pauseMs: pausedMs, stepMs, range: null };
+function span(name: string, label: string, lengthMs: number, stepMs: number | null, pausedMs: number): TimeSpan {
+  return { name, label, lengthMs, pauseMs: pausedMs, stepMs, range: null };
 }
 
 const [liveSpan, lastHour] = spans;
@@ -175,7 +166,6 @@ function ownSpan(range: TimeRange): TimeSpan {
   return {
     name: null,
     label: "",
-    words: `from ${instantText(range.fromMs)} to ${instantText(range.toMs)}`,
     lengthMs,
     pauseMs: ownPauseMs,
     stepMs: stepsMs.find((stepMs) => lengthMs / stepMs <= mostSteps) ?? dayMs,
@@ -198,6 +188,8 @@ export const unitOf = (stepMs: number | null): string =>
 export interface SpanTraffic {
   readonly span: TimeSpan;
   readonly traffic: CountedTraffic;
+  /** The end of the numbers: when they were read, or the end of the span before that. */
+  readonly endMs: number;
   /** The most denied keys; null when nothing was denied. */
   readonly top: TopKeyList | null;
 }
@@ -213,6 +205,7 @@ export function readerOf(chosen: TimeSpan, policy: string | null): (abort: Abort
     const to = range === null ? undefined : new Date(range.toMs).toISOString();
     const query = queryText({ from, to, step: `${stepMs / minuteMs}m`, ...topOf(policy) });
     const statistics = await read<StatisticsView>(`stats${query}`, abort);
-    return { span: chosen, traffic: trafficOf(statistics), top: statistics.top ?? null };
+    const traffic = trafficOf(statistics);
+    return { span: chosen, traffic, endMs: Math.min(traffic.toMs, now()), top: statistics.top ?? null };
   };
 }

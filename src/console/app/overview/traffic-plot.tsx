@@ -1,4 +1,5 @@
 /** The plot of requests over time, with the changes of rules as marks. A click opens what was denied then. */
+import { computed } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntryView, AuditPage, PolicyView } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
@@ -8,9 +9,11 @@ import { now } from "../clock.ts";
 import type { PlotData, PlotMark, PlotSeries, TimeRange } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
 import { groupsOf, groupText } from "../parts/entry-groups.ts";
-import { instantText, numberText, percentText } from "../parts/text.ts";
+import { instantText, numberText, percentText, shortId } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { changeLabel } from "./change-label.ts";
+import { knownKey } from "../keys/known-keys.ts";
+import { labelsOf } from "./change-label.ts";
+import { shownKey } from "./headline-facts.ts";
 import { startOf, type TimeSpan, unitOf } from "./spans.ts";
 import { type CountedTraffic, type Line, lines, type Numbers, type ShownTraffic } from "./traffic.ts";
 
@@ -26,7 +29,10 @@ interface TrafficPlotProps {
 }
 
 export function TrafficPlot({ span, traffic, chosen, policy, policies, changes }: TrafficPlotProps) {
-  const marks = useMemo(() => marksOf(changes, policy, policies ?? []), [changes, policy, policies]);
+  const marks = useMemo(
+    () => computed(() => marksOf(changes, policy, policies ?? [], keyIn)),
+    [changes, policy, policies],
+  ).value;
   const known = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
   const data = useGap(known);
   const unit = unitOf(traffic === null ? span.stepMs : traffic.stepMs);
@@ -125,11 +131,23 @@ async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly
 /** Actions that change neither a rule nor the usage of a key. */
 const unmarked: ReadonlySet<AuditEntryView["action"]> = new Set(["reveal", "record", "stop-recording"]);
 
-/** @param policy null for the changes of all policies */
+/** The plain key if it is known, without revealing it, or the beginning of its id. */
+function keyIn({ policy, keyId }: AuditEntryView, policies: readonly PolicyView[]): string | null {
+  if (policy === null || keyId === null) return null;
+  const own = policies.find(({ name }) => name === policy);
+  const label = knownKey(policy, keyId)?.label ?? shortId(keyId);
+  return own === undefined ? label : shownKey(label, own);
+}
+
+/**
+ * @param policy null for the changes of all policies
+ * @param keyOf the key that the label of a change names; absent on the page of a key
+ */
 export const marksOf = (
   entries: readonly AuditEntryView[],
   policy: string | null,
   policies: readonly PolicyView[],
+  keyOf: typeof keyIn = () => null,
 ): PlotMark[] =>
   groupsOf(
     entries
@@ -137,11 +155,9 @@ export const marksOf = (
       .filter((entry) => policy === null || entry.policy === null || entry.policy === policy),
   ).map((group) => {
     const [entry] = group;
-    const label = changeLabel(entry, policies);
     return {
       atMs: Date.parse(entry.at),
-      label: entry.action === "expire" ? label : `${label} by ${entry.actor}`,
-      shortLabel: label,
+      ...labelsOf(entry, policies, group.length === 1 ? keyOf(entry, policies) : null),
       text: `${instantText(entry.at)}: ${entry.actor} ${groupText(group)}`,
       href: hrefOf("audit", { seq: entry.seq }),
     };

@@ -109,6 +109,8 @@ export interface CountedTraffic extends Omit<PlotData, "series"> {
   readonly countedFromMs: number;
   /** When each policy was first counted and denied, and requests under `requestsName`. Without those that are not known. */
   readonly firsts: ReadonlyMap<string, FirstTimes>;
+  /** The latest denials of each policy without a pause of more than five minutes. They may begin before the span. */
+  readonly denialRuns: ReadonlyMap<string, DenialRun>;
   /** Requests of all policies that the origin did not answer. */
   readonly originFailures: number;
 }
@@ -117,6 +119,16 @@ interface FirstTimes {
   readonly atMs: number;
   readonly deniedAtMs: number | null;
 }
+
+interface DenialRun {
+  readonly sinceMs: number;
+  readonly lastMs: number;
+}
+
+export const denialRunsOf = ({ denialRuns }: StatisticsView): CountedTraffic["denialRuns"] =>
+  new Map(
+    denialRuns.map(({ policy, since, last }) => [policy, { sinceMs: Date.parse(since), lastMs: Date.parse(last) }]),
+  );
 
 export const firstsOf = ({ firstCounts = [] }: StatisticsView): CountedTraffic["firsts"] =>
   new Map(
@@ -212,6 +224,7 @@ export function trafficOf(statistics: StatisticsView): CountedTraffic {
     ...withRequests(policies, times, unknownUntil(statistics)),
     countedFromMs: fromMs,
     firsts: firstsOf(statistics),
+    denialRuns: denialRunsOf(statistics),
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),
   };
 }

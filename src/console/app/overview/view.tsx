@@ -6,7 +6,7 @@ import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { replaceQuery, route } from "../shell/route.ts";
 import "./overview.css";
-import { factsOf, type HeadlineFacts } from "./headline-facts.ts";
+import { countedPeriod, factsOf, type HeadlineFacts } from "./headline-facts.ts";
 import { Headline } from "./headline.tsx";
 import { Latency, PolicyTable, Tiles, TopDenied, topDeniedId } from "./numbers.tsx";
 import { OwnSpan } from "./own-span.tsx";
@@ -16,7 +16,6 @@ import { deniedHref, TrafficPlot, useRuleChanges } from "./traffic-plot.tsx";
 import type { TimeRange } from "../parts/plot-data.ts";
 import { usePolicies } from "../parts/policies.tsx";
 import { PressedButtons, Select } from "../parts/fields.tsx";
-import { shortInstantText, timeText } from "../parts/text.ts";
 
 export function OverviewView() {
   const { query } = route.value;
@@ -66,12 +65,6 @@ const rangeOf = (span: TimeSpan): TimeRange => span.range ?? { fromMs: startOf(s
 
 /** The period of the numbers that are shown. */
 const countedRange = ({ traffic }: SpanTraffic): TimeRange => ({ fromMs: traffic.countedFromMs, toMs: traffic.toMs });
-
-/** Live numbers change each second. */
-function periodText({ span, traffic: { countedFromMs, toMs } }: SpanTraffic): string {
-  if (span.stepMs === null) return `${timeText(countedFromMs)} to ${timeText(toMs)}`;
-  return `${shortInstantText(countedFromMs, now())} to ${shortInstantText(Math.min(toMs, now()), now())}`;
-}
 
 function Choices({
   span,
@@ -134,12 +127,17 @@ function Shown({ span, spanTraffic, policy, policies, changes, facts }: NumbersP
           Click a time, or drag over a range, to see what was denied then. {hintOf(spanTraffic?.span ?? span)}
         </p>
       </div>
-      <Tiles traffic={traffic} chosen={chosen} policy={policy} period={spanTraffic && periodText(spanTraffic)} />
+      <Tiles
+        traffic={traffic}
+        chosen={chosen}
+        policy={policy}
+        period={spanTraffic && countedPeriod(spanTraffic, policy, now())}
+      />
       {spanTraffic === null || traffic === null || chosen === null || policies === null ? (
         <Loading what="the policies" />
       ) : (
         <>
-          <PolicyTable traffic={traffic} policies={policies} />
+          <PolicyTable traffic={traffic} policies={policies} endMs={spanTraffic.endMs} />
           <div class="grid lower">
             <TopDenied policy={policy} policies={policies} spanTraffic={spanTraffic} />
             <Latency boundsMs={traffic.boundsMs} tally={chosen.total} />

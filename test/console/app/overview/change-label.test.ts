@@ -1,7 +1,7 @@
 /** The label of a mark on the time axis. */
 import { describe, expect, it } from "vitest";
 import type { PolicyView } from "../../../../src/admin/wire.ts";
-import { changeLabel } from "../../../../src/console/app/overview/change-label.ts";
+import { labelsOf } from "../../../../src/console/app/overview/change-label.ts";
 import { entry, rule } from "../audit-entries.ts";
 
 const policy = (source: "configuration" | "rule"): PolicyView => ({
@@ -54,11 +54,19 @@ describe("the label of a mark", () => {
     [{ action: "reset" as const, policy: "api", keyId: "GVw6brpippg4" }, "Usage reset"],
     [{ action: "rollback" as const, before: block }, "Rolled back"],
   ])("the label of the change %o is %s", (fields, label) => {
-    expect(changeLabel(entry({ seq: 1, ...fields }), [policy("configuration")])).toBe(label);
+    expect(labelsOf(entry({ seq: 1, ...fields }), [policy("configuration")], null).shortLabel).toBe(label);
   });
 
   it("the label of a mark has the limits instead of a factor when a rule already sets the limits of the policy", () => {
     const change = entry({ seq: 1, after: limits(20, 100) });
-    expect(changeLabel(change, [policy("rule")])).toBe("Boosted to 20/1m; 100/1h");
+    expect(labelsOf(change, [policy("rule")], null).shortLabel).toBe("Boosted to 20/1m; 100/1h");
+  });
+
+  it("the label of a mark names the key and the operator, unless the rule has expired or space is short", () => {
+    const labels = labelsOf(entry({ seq: 1, after: block }), [], "203.0.113.7");
+    expect(labels).toEqual({ label: "Blocked (203.0.113.7) by ops", shortLabel: "Blocked" });
+    expect(labelsOf(entry({ seq: 1, after: rule() }), [], null).label).toBe("Mode dry-run by ops");
+    const expired = entry({ seq: 1, action: "expire", before: block });
+    expect(labelsOf(expired, [], "203.0.113.7").label).toBe("Block expired (203.0.113.7)");
   });
 });

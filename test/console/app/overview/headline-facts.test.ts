@@ -1,8 +1,14 @@
 /** The facts in the first sentences of the overview. */
 import { describe, expect, it } from "vitest";
 import type { StatisticsView } from "../../../../src/admin/wire.ts";
-import { factsOf, mostDeniedKey, shownKey, wordsOf } from "../../../../src/console/app/overview/headline-facts.ts";
-import { instantText } from "../../../../src/console/app/parts/text.ts";
+import {
+  arrivedSteps,
+  countedPeriod,
+  denyingTimeOf,
+  factsOf,
+  mostDeniedKey,
+  shownKey,
+} from "../../../../src/console/app/overview/headline-facts.ts";
 import { trafficOf } from "../../../../src/console/app/overview/traffic.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
@@ -29,8 +35,6 @@ describe("the first sentences", () => {
   it("they state the denied requests, the policy that denied most, and the dry run that would have", () => {
     expect(factsOf(traffic(), null)).toEqual({
       requests: { denied: 45, decisions: 250 },
-      firstAtMs: null,
-      denyingSinceMs: null,
       denying: { policy: "login", count: 37, decisions: 100 },
       dryRun: { policy: "search", count: 95, decisions: 100 },
     });
@@ -60,34 +64,49 @@ describe("the first sentences", () => {
     expect(denying).toEqual({ policy: "busy", count: 10, decisions: 1_000 });
   });
 
-  const hour = { words: "in the last hour", stepMs: minuteMs, range: null };
-  const all = { toMs: nowMs, countedFromMs: startMs, unknownUntilMs: null };
-
-  it("when the requests of the beginning are unknown, the sentence says since when they are known", () => {
-    expect(wordsOf(all, hour, startMs, nowMs)).toBe("in the last hour");
-    expect(wordsOf({ ...all, unknownUntilMs: startMs + 10 * minuteMs }, hour, startMs, nowMs)).toBe(
-      `since ${clockOf(10)}`,
-    );
+  const shownAt = (minute: number, others: Partial<StatisticsView> = {}) => ({
+    span: { stepMs: minuteMs },
+    traffic: traffic(others),
+    endMs: startMs + minute * minuteMs,
   });
 
-  it("when traffic began within the span, the sentence names its first minute and not the start of the span", () => {
-    const firstAtMs = startMs + 12 * minuteMs;
-    expect(wordsOf(all, hour, firstAtMs, nowMs)).toBe(`since ${clockOf(12)}`);
-    const range = { fromMs: startMs, toMs: nowMs };
-    expect(wordsOf(all, { ...hour, range }, firstAtMs, nowMs)).toBe(`from ${clockOf(12)} to ${instantText(nowMs)}`);
-    const counts = [{ policy: null, at: instant(12), deniedAt: instant(20) }];
-    const login = { policy: "login", at: instant(12), deniedAt: instant(20) };
-    expect(factsOf(traffic({ firstCounts: [...counts, login] }), null)).toMatchObject({
-      firstAtMs,
-      denyingSinceMs: startMs + 20 * minuteMs,
+  it("the period of the numbers begins when requests are known, and live numbers state it with seconds", () => {
+    expect(countedPeriod(shownAt(59), null, nowMs)).toBe(`from ${clockOf(0)} to ${clockOf(59)}`);
+    const unknown = { requests: [{ at: instant(9), decided: null, denied: null }] };
+    expect(countedPeriod(shownAt(59, unknown), null, nowMs)).toBe(`from ${clockOf(10)} to ${clockOf(59)}`);
+    expect(countedPeriod(shownAt(59, unknown), "login", nowMs)).toBe(`from ${clockOf(0)} to ${clockOf(59)}`);
+    const live = { ...shownAt(5.5), span: { stepMs: null } };
+    expect(countedPeriod(live, null, nowMs)).toBe(`from ${clockOf(0)}:00 to ${clockOf(5)}:30`);
+  });
+
+  const timeWith = (others: Partial<StatisticsView>, endMs = nowMs) =>
+    denyingTimeOf(traffic(others), "login", endMs, nowMs);
+  const run = (since: number, last: number) => ({
+    denialRuns: [{ policy: "login", since: instant(since), last: instant(last) }],
+  });
+
+  it("denials last since their first one, which may be before the span, or until their last one", () => {
+    expect(timeWith(run(-300, 59))).toEqual({ sinceMs: startMs - 300 * minuteMs });
+    expect(timeWith(run(20, 55))).toEqual({ sinceMs: startMs + 20 * minuteMs });
+    expect(timeWith(run(20, 54))).toEqual({ lastMs: startMs + 54 * minuteMs });
+    // The denials of an earlier span, whose run is not the latest.
+    expect(timeWith(run(40, 59), startMs + 30 * minuteMs)).toBeNull();
+  });
+
+  it("without runs, the first denial within the span is stated, unless it may be earlier", () => {
+    const firsts = (minute: number) => ({
+      firstCounts: [{ policy: "login", at: instant(0), deniedAt: instant(minute) }],
     });
-    const fromStart = { policy: "login", at: instant(12), deniedAt: instant(12) };
-    expect(factsOf(traffic({ firstCounts: [...counts, fromStart] }), null).denyingSinceMs).toBeNull();
+    expect(timeWith(firsts(20))).toEqual({ sinceMs: startMs + 20 * minuteMs });
+    expect(timeWith(firsts(0))).toBe("longer than shown");
   });
 
-  it("live traffic begins with a whole minute, which the sentence names", () => {
-    const live = { words: "in the last 5 minutes", stepMs: null, range: null };
-    expect(wordsOf(all, live, startMs, nowMs)).toBe(`since ${clockOf(0)}`);
+  it("a line over time ends where counts may not have arrived, unless it has no others", () => {
+    const minutes = { fromMs: startMs, toMs: startMs + 5 * minuteMs };
+    const endMs = startMs + 4.5 * minuteMs;
+    expect(arrivedSteps([1, 0, 3, 4, 0], minutes, endMs)).toEqual([1, 0, 3, 4, null]);
+    expect(arrivedSteps([1, 0, 3, 4, 2], minutes, endMs - minuteMs)).toEqual([1, 0, 3, null, null]);
+    expect(arrivedSteps([0, 0, 0, 0, 2], minutes, endMs)).toEqual([0, 0, 0, 0, 2]);
   });
 
   it("a key of one part is shown without the name of the part", () => {
