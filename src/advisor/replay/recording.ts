@@ -87,10 +87,6 @@ export function trafficNotes(timelines: Timelines): string[] {
   return notes;
 }
 
-/** States that the replay of a policy within another one leaves out its ancestors: a sample has the requests of one policy. */
-export const levelNote = (policy: string, parent: string): string =>
-  `This replays ${policy} alone. Requests that only ${parent} or a policy above it denied are not in its traffic, and the limits of those policies are not replayed.`;
-
 function deniedText(denied: number, requests: number): string {
   if (requests === 1) return "the only request was";
   const share = `(${percent.format((100 * denied) / requests)} %)`;

@@ -303,3 +303,7 @@ export function mostWithin(atMs: Float64Array, units: Float64Array, { from, to, 
   }
   return most;
 }
+
+/** States that the replay of a policy within another one leaves out its ancestors: a sample has the requests of one policy. */
+export const levelNote = (policy: string, parent: string): string =>
+  `This replays ${policy} alone. Requests that only ${parent} or a policy above it denied are not in its traffic, and the limits of those policies are not replayed.`;

@@ -1,7 +1,7 @@
 /** The view "Advisor": limits that reach a goal, found in sampled traffic of the last 24 hours. */
 import { useEffect, useMemo } from "preact/hooks";
 import type { PolicyView } from "../../../admin/wire.ts";
-import { levelNote } from "../../../advisor/replay/recording.ts";
+import { levelNote } from "../../../advisor/replay/timelines.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { WithDialogs } from "../policies/dialogs.tsx";

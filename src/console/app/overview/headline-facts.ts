@@ -69,7 +69,7 @@ interface Ended {
 }
 
 /** "from 16:56 to 17:55": the period of all numbers of a screen. Live numbers change each second. */
-export function periodText(fromMs: number, { span, endMs }: Ended, nowMs: number): string {
+export function countedPeriodText(fromMs: number, { span, endMs }: Ended, nowMs: number): string {
   const text = (atMs: number): string => (span.stepMs === null ? timeText(atMs) : shortInstantText(atMs, nowMs));
   return `from ${text(fromMs)} to ${text(endMs)}`;
 }
@@ -83,7 +83,7 @@ export function countedPeriod(
   const { traffic, endMs } = spanTraffic;
   const { countedFromMs, unknownUntilMs } = traffic;
   const knownFromMs = policy === null && unknownUntilMs !== null && unknownUntilMs < endMs ? unknownUntilMs : 0;
-  return periodText(Math.max(countedFromMs, knownFromMs), spanTraffic, nowMs);
+  return countedPeriodText(Math.max(countedFromMs, knownFromMs), spanTraffic, nowMs);
 }
 
 /**

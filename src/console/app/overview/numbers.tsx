@@ -28,7 +28,7 @@ import { hrefOf } from "../shell/route.ts";
 import { denialTexts, kindOfDenials } from "../keys/denials.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { Empty, Loading } from "../parts/notice.tsx";
-import { arrivedSteps, hasEveryDenial, periodText } from "./headline-facts.ts";
+import { arrivedSteps, hasEveryDenial, countedPeriodText } from "./headline-facts.ts";
 import type { SpanTraffic } from "./spans.ts";
 
 interface TilesProps {
@@ -262,7 +262,9 @@ function DeniedKeys({ top, spanTraffic, title, column, denied, dryRunDenied }: D
         : `: the log has ${numberText(logged.denials)} of ${numberText(denied)} denials`;
   return (
     <>
-      <p class="hint">{sentence(`${periodText(Date.parse(logged?.from ?? from), spanTraffic, now())}${note}`)}</p>
+      <p class="hint">
+        {sentence(`${countedPeriodText(Date.parse(logged?.from ?? from), spanTraffic, now())}${note}`)}
+      </p>
       <Table
         caption={title}
         columns={keyColumns(policy, column, period === undefined ? [] : arrivedKeys(period, spanTraffic.endMs))}
