@@ -78,7 +78,7 @@ const isKnown = ({ variables }: RecordedRequest): boolean => {
   return !Array.isArray(policies) || !policies.some(hasAdded);
 };
 
-/** What explanations say in other words than the previous version, and a field that it does not have. */
+/** The parts of explanations that the previous version words otherwise, or does not have. */
 const changedTexts = [/\\"nextChange\\":\\"Without further requests[^"]*",/g, /\\"key\\":\\"[^"]*",(?=\\"policy\\":)/g];
 
 function comparable(answer: Answer | undefined): string {
