@@ -38,8 +38,6 @@ export const wholeLimit = 100;
 export const mostConditions = 16;
 
 const acceptedWeights = `${acceptedWeight}; or a list of up to ${mostConditions} weights such as { when = "jwt:plan=pro", weight = 4 }`;
-const acceptedClasses = `a list of up to ${mostConditions} classes such as { when = "jwt:plan=free", upTo = "70%" }`;
-const acceptedPercentage = 'a percentage from "1%" to "99%"';
 
 /** @param limits the policy's own limits */
 export function readPriorities(
@@ -59,28 +57,47 @@ export function readPriorities(
   if (weight !== undefined && !isList && !isWeight(weight)) {
     report({ field: "weight", value: weight, accepted: acceptedWeights });
   }
+  const weights = isList ? readConditional(weightList, weight, report) : [];
+  const parts = classes === undefined ? [] : readConditional(classList, classes, report);
   return {
     share: guaranteed === undefined ? null : readShare(written, parent, limits, report),
     weight: isWeight(weight) ? weight : 1,
-    weights: isList
-      ? readConditions({ field: "weight", list: weight, accepted: acceptedWeights }, report, (item, reportItem) => {
-          const when = readWhen(readCondition(item["when"]), item, reportItem);
-          const own = item["weight"];
-          if (!isWeight(own)) reportItem({ field: "weight", value: own, accepted: acceptedWeight });
-          return when === null || !isWeight(own) ? null : { when, weight: own };
-        })
-      : [],
-    classes:
-      classes === undefined
-        ? []
-        : readConditions({ field: "classes", list: classes, accepted: acceptedClasses }, report, (item, reportItem) => {
-            const when = readWhen(readRequestCondition(item["when"]), item, reportItem);
-            const [, percent = ""] = /^([1-9]\d?)\s?%$/.exec(asText(item["upTo"])) ?? [];
-            if (percent === "") reportItem({ field: "upTo", value: item["upTo"], accepted: acceptedPercentage });
-            return when === null || percent === "" ? null : { when, upTo: Number(percent) };
-          }),
+    weights: weights.map(({ when, value }) => ({ when, weight: value })),
+    classes: parts.map(({ when, value }) => ({ when, upTo: value })),
   };
 }
+
+/** A field that is a list of conditions with a number each. */
+interface ConditionalField {
+  readonly field: "weight" | "classes";
+  readonly accepted: string;
+  readonly readWhen: typeof readCondition;
+  /** The field of an item that has the number. */
+  readonly name: "weight" | "upTo";
+  readonly acceptedValue: string;
+  readonly readValue: (value: unknown) => number | null;
+}
+
+const weightList: ConditionalField = {
+  field: "weight",
+  accepted: acceptedWeights,
+  readWhen: readCondition,
+  name: "weight",
+  acceptedValue: acceptedWeight,
+  readValue: (value) => (isWeight(value) ? value : null),
+};
+
+const classList: ConditionalField = {
+  field: "classes",
+  accepted: `a list of up to ${mostConditions} classes such as { when = "jwt:plan=free", upTo = "70%" }`,
+  readWhen: readRequestCondition,
+  name: "upTo",
+  acceptedValue: 'a percentage from "1%" to "99%"',
+  readValue: (value) => {
+    const [, percent = ""] = /^([1-9]\d?)\s?%$/.exec(asText(value)) ?? [];
+    return percent === "" ? null : Number(percent);
+  },
+};
 
 function readShare(
   { name, guaranteed, within }: WrittenFields,
@@ -112,37 +129,33 @@ function readShare(
   return { parent: parent.name, limit: index, windowMs: limit.windowMs, guaranteed: guarantee };
 }
 
-function readConditions<Item>(
-  { field, list, accepted }: { readonly field: string; readonly list: unknown; readonly accepted: string },
+function readConditional(
+  { field, accepted, readWhen, name, acceptedValue, readValue }: ConditionalField,
+  list: unknown,
   report: ReportField,
-  read: (item: WrittenFields, report: ReportField) => Item | null,
-): Item[] {
+): { readonly when: Condition; readonly value: number }[] {
   if (!Array.isArray(list) || list.length > mostConditions) {
     report({ field, value: list, accepted });
     return [];
   }
-  const known = field === "weight" ? ["when", "weight"] : ["when", "upTo"];
+  const known = ["when", name];
   const items: unknown[] = Array.from(list);
-  return items.flatMap((item, index): Item[] => {
-    const reportItem: ReportField = (problem) =>
-      report({ ...problem, field: joinPath(`${field}[${index}]`, problem.field) });
+  return items.flatMap((item, index) => {
+    const reportAt = (within: string, value: unknown, expected: string): void =>
+      report({ field: joinPath(`${field}[${index}]`, within), value, accepted: expected });
     if (!isRecord(item)) {
-      reportItem({ field: "", value: item, accepted });
+      reportAt("", item, accepted);
       return [];
     }
-    for (const name of Object.keys(item)) {
-      if (known.includes(name)) continue;
-      reportItem({ field: name, value: item[name], accepted: acceptedFields(name, known) });
+    for (const other of Object.keys(item)) {
+      if (!known.includes(other)) reportAt(other, item[other], acceptedFields(other, known));
     }
-    const value = read(item, reportItem);
-    return value === null ? [] : [value];
+    const when = readWhen(item["when"]);
+    if ("accepted" in when) reportAt("when", item["when"], when.accepted);
+    const value = readValue(item[name]);
+    if (value === null) reportAt(name, item[name], acceptedValue);
+    return "accepted" in when || value === null ? [] : [{ when: when.value, value }];
   });
-}
-
-function readWhen(condition: ReturnType<typeof readCondition>, { when }: WrittenFields, report: ReportField) {
-  if ("value" in condition) return condition.value;
-  report({ field: "when", value: when, accepted: condition.accepted });
-  return null;
 }
 
 /** The percentage of a class that may use no unit of a limit; null if each class may use at least one. */
@@ -181,7 +194,7 @@ export function prioritized(policy: Policy, subject: Subject, possible: Subject 
   const { weights, classes } = policy;
   if (weights.length === 0 && classes.length === 0) return policy;
   const isOf = (when: Condition): boolean =>
-    possible === null && when.part.kind === "jwt" ? true : matchesCondition(when, possible ?? subject);
+    (possible === null && when.part.kind === "jwt") || matchesCondition(when, possible ?? subject);
   const weight = weights.find(({ when }) => matchesCondition(when, subject))?.weight ?? policy.weight;
   const upTo = classes.reduce((least, each) => (each.upTo < least && isOf(each.when) ? each.upTo : least), wholeLimit);
   if (weight === policy.weight && upTo === policy.upTo) return policy;
