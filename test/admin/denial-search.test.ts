@@ -7,7 +7,7 @@ import type { DenialPage, FoundDenials } from "../../src/admin/wire.ts";
 import type { DenialEntry, DenialsQuery } from "../../src/control/denial-calls.ts";
 import { StatisticsStore } from "../../src/control/object/statistics.ts";
 import { MemorySql } from "../fakes/memory-sql.ts";
-import { batch, beat } from "../control/object/batches.ts";
+import { batch, beat, loggedDenial } from "../control/object/batches.ts";
 
 const nowMs = Date.UTC(2026, 10, 22, 18);
 const minuteMs = 60_000;
@@ -30,22 +30,7 @@ beforeEach(() => {
 /** Logs an entry of one denial. */
 function log(atMs: number, changes: Partial<DenialEntry> = {}, lost: Readonly<Record<string, number>> = {}): void {
   const suffix = (++seq).toString(16).padStart(12, "0");
-  const entry: DenialEntry = {
-    instance: `00000000-0000-8000-8000-${suffix}`,
-    policy: "api",
-    key: keyA,
-    outcome: "denied",
-    reason: "limit",
-    limits: [{ name: "api", used: 5, capacity: 5, windowMs: 60_000 }],
-    retryAfterMs: 23_000,
-    bannedForMs: 0,
-    cost: 1,
-    colo: "FRA",
-    count: 1,
-    agoMs: 0,
-    lastAgoMs: 0,
-    ...changes,
-  };
+  const entry = loggedDenial(`00000000-0000-8000-8000-${suffix}`, { key: keyA, ...changes });
   store.record(beat([{ ...batch(seq, 1), denials: { entries: [entry], lost } }]), atMs);
 }
 

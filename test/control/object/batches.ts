@@ -1,4 +1,5 @@
 /** Beats and batches of statistics for tests. */
+import type { DenialEntry } from "../../../src/control/denial-calls.ts";
 import type { BeatCall, PolicyCounts, StatisticsBatch, TailEntry } from "../../../src/control/protocol.ts";
 
 export const counts = (others: Partial<PolicyCounts> = {}): PolicyCounts => ({
@@ -39,5 +40,23 @@ export const denial = (others: Partial<TailEntry> = {}): TailEntry => ({
   cost: 1,
   colo: "AMS",
   key: "key",
+  ...others,
+});
+
+/** An entry of one denial in the log. */
+export const loggedDenial = (instance: string, others: Partial<DenialEntry> = {}): DenialEntry => ({
+  instance,
+  policy: "api",
+  key: "key",
+  outcome: "denied",
+  reason: "limit",
+  limits: [{ name: "api", used: 5, capacity: 5, windowMs: 60_000 }],
+  retryAfterMs: 23_000,
+  bannedForMs: 0,
+  cost: 1,
+  colo: "FRA",
+  count: 1,
+  agoMs: 0,
+  lastAgoMs: 0,
   ...others,
 });

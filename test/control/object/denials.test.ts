@@ -4,7 +4,7 @@ import type { DenialBatch, DenialEntry, DenialsQuery, LoggedDenials } from "../.
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { StatisticsBatch } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
-import { batch, beat, counts } from "./batches.ts";
+import { batch, beat, counts, loggedDenial } from "./batches.ts";
 
 const startMs = Date.UTC(2026, 10, 22, 10);
 const hourMs = 3_600_000;
@@ -22,22 +22,7 @@ function storeOf({ storage = new MemorySql(), nowMs = startMs, mostDenials = 10_
 
 let made = 0;
 
-const entry = (changes: Partial<DenialEntry> = {}): DenialEntry => ({
-  instance: `instance-${made++}`,
-  policy: "api",
-  key: "key",
-  outcome: "denied",
-  reason: "limit",
-  limits: [{ name: "api", used: 5, capacity: 5, windowMs: 60_000 }],
-  retryAfterMs: 23_000,
-  bannedForMs: 0,
-  cost: 1,
-  colo: "FRA",
-  count: 1,
-  agoMs: 0,
-  lastAgoMs: 0,
-  ...changes,
-});
+const entry = (changes: Partial<DenialEntry> = {}): DenialEntry => loggedDenial(`instance-${made++}`, changes);
 
 const logged = (seq: number, entries: readonly DenialEntry[], lost: DenialBatch["lost"] = {}): StatisticsBatch => ({
   ...batch(seq, 1),

@@ -16,7 +16,7 @@ interface DrawnLevel {
   readonly strategy: string;
   readonly hasLongLimit: boolean;
   readonly mode: "enforced" | "dry-run" | "banning";
-  /** The share of each key in the first limit of the parent, if the parent has so many units; null for none. */
+  /** The guarantee of each key in the first limit of its parent; null for none. A limit with fewer units is not shared. */
   readonly guaranteed: number | "fair" | null;
 }
 

@@ -1,14 +1,17 @@
-/** The place of a key in its tree: the levels above it, which must allow its requests too, and its busiest children. */
+/**
+ * Lists of keys: the levels of a key in its tree, which must allow its requests too, its busiest children, and the top keys of a
+ * policy.
+ */
 import type { ExplainedLevel, PolicyView, TopKeyList, TopKeyView } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
-import { usePolled } from "../api/poll.ts";
+import { type Polling, usePolled } from "../api/poll.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countText, numberText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { keyName } from "./known-keys.ts";
 
-export const keyLink = (policy: string, id: string) => (
+const keyLink = (policy: string, id: string) => (
   <a class="id" href={hrefOf("keys", { policy, id })}>
     {keyName(policy, id)}
   </a>
@@ -43,11 +46,6 @@ export const Levels = ({ policy, levels }: LevelsProps) => (
 const childrenPauseMs = 5_000;
 const mostChildren = 10;
 
-const childColumns = (child: string): readonly Column<TopKeyView>[] => [
-  { title: "Key", cell: ({ id }) => keyLink(child, id) },
-  numberColumn("Spent units", ({ count }) => count, countText),
-];
-
 interface ChildrenProps {
   /** The policy directly within that of the key. */
   readonly child: PolicyView;
@@ -59,20 +57,33 @@ export function BusiestChildren({ child: { name }, id }: ChildrenProps) {
   const query = queryText({ policy: name, by: "cost", within: id, limit: mostChildren });
   const list = usePolled((abort) => read<TopKeyList>(`top${query}`, abort), childrenPauseMs);
   const title = `Busiest keys of ${name} within this key`;
+  return <TopList title={title} unit="Spent units" policy={name} list={list} empty="None in the last 24 hours." />;
+}
+
+interface TopListProps {
+  readonly title: string;
+  readonly unit: string;
+  readonly policy: string;
+  readonly list: Polling<TopKeyList>;
+  /** The text in place of a list without keys. */
+  readonly empty: string;
+}
+
+/** The keys of a policy that come first by their counts of the last 24 hours. */
+export function TopList({ title, unit, policy, list, empty }: TopListProps) {
+  const columns: readonly Column<TopKeyView>[] = [
+    { title: "Key", cell: ({ id }) => keyLink(policy, id) },
+    numberColumn(unit, ({ count }) => count, countText),
+  ];
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
       <Reading of={list} what="the keys">
         {({ keys }) =>
           keys.length === 0 ? (
-            <Empty>None in the last 24 hours.</Empty>
+            <Empty>{empty}</Empty>
           ) : (
-            <Table
-              caption={`${title}, last 24 hours`}
-              columns={childColumns(name)}
-              rows={keys}
-              keyOf={(key) => key.id}
-            />
+            <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={({ id }) => id} />
           )
         }
       </Reading>

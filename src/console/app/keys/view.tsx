@@ -1,20 +1,18 @@
 /** The view "Keys": the keys that are denied or spend most, and what happens to one of them and why. */
 import { useEffect, useId, useState } from "preact/hooks";
-import type { PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
+import type { PolicyView, TopKeyList } from "../../../admin/wire.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { type Polling, usePolled } from "../api/poll.ts";
 import { useAction } from "../parts/action.ts";
 import { Input } from "../parts/fields.tsx";
-import { Empty, Loading, Reading } from "../parts/notice.tsx";
+import { Empty, Loading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import { denialKind, denialTexts, mostDenying, readDenials } from "./denials.ts";
 import { KeyPage } from "./key-page.tsx";
-import { keyLink } from "./levels.tsx";
+import { TopList } from "./levels.tsx";
 import "./keys.css";
 import { findKey, isUnrecorded, showsPlainKeys, soughtKey, type TypedKey, unrecordedReason } from "./known-keys.ts";
 import { queryText, read } from "../api/client.ts";
-import { type Column, numberColumn, Table } from "../parts/table.tsx";
-import { countText } from "../parts/text.ts";
 
 export const KeysView = () => (
   <section class="keys">
@@ -147,39 +145,15 @@ function TopLists({ policy }: { readonly policy: PolicyView }) {
       </p>
       {hasUnrecorded && <p class="hint">Some keys are shown by their ids. {unrecordedReason}</p>}
       <div class="grid top-lists">
-        <TopList title={`Most ${kind}`} unit={denialTexts[kind].column} policy={policy.name} list={denied} />
-        <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
+        <TopList
+          title={`Most ${kind}`}
+          unit={denialTexts[kind].column}
+          policy={policy.name}
+          list={denied}
+          empty="No key yet."
+        />
+        <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} empty="No key yet." />
       </div>
     </>
   );
 }
-
-interface ListProps {
-  readonly title: string;
-  readonly unit: string;
-  readonly policy: string;
-  readonly list: Polling<TopKeyList>;
-}
-
-function TopList({ title, unit, policy, list }: ListProps) {
-  const columns: readonly Column<TopKeyView>[] = [
-    { title: "Key", cell: ({ id }) => keyLink(policy, id) },
-    numberColumn(unit, ({ count }) => count, countText),
-  ];
-  return (
-    <section class="card" aria-label={title}>
-      <h2>{title}</h2>
-      <Reading of={list} what="the keys">
-        {({ keys }) =>
-          keys.length === 0 ? (
-            <Empty>No key yet.</Empty>
-          ) : (
-            <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={keyOf} />
-          )
-        }
-      </Reading>
-    </section>
-  );
-}
-
-const keyOf = ({ id }: TopKeyView): string => id;
